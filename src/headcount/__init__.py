@@ -1,0 +1,1 @@
+"""How many attention heads does this task need? An answer, with evidence."""
