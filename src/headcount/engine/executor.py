@@ -1,0 +1,135 @@
+"""Runs trials on this machine into a store, and tells what happens as it happens."""
+
+import queue
+import threading
+import time
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+
+from headcount.engine.frame import Row
+from headcount.engine.machine import Machine, this_machine
+from headcount.engine.pack import Pack, plan
+from headcount.engine.spec import Trial
+from headcount.engine.store import Store
+from headcount.engine.train import PackTraining
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What is about to be done: packs to train, and how many of the trials are finished already."""
+
+    packs: tuple[Pack, ...]
+    trials: int
+    finished: int
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """A pack made a chunk of steps; `errors` are the members' best validation errors so far."""
+
+    pack: Pack
+    step: int
+    errors: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A pack is done and its rows are on disk."""
+
+    pack: Pack
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A file that could not be used; the run goes on without it."""
+
+    line: str
+
+
+Event = Planned | Advanced | Finished | Problem
+Events = queue.SimpleQueue[Event | BaseException | None]
+
+
+def run(
+    trials: Iterable[Trial], store: Store, *, machine: Machine | None = None
+) -> Generator[Event, None, None]:
+    """Train what the store does not hold yet. Closing the generator stops after the current chunk.
+
+    The work happens in a thread of its own, so that Ctrl-C is answered at once even while a program is
+    compiled or a long chunk runs. Killed at any moment, the next run goes on from the last chunk.
+    """
+    events: Events = queue.SimpleQueue()
+    stop = threading.Event()
+    worker = threading.Thread(
+        target=_work, args=(tuple(trials), store, machine, events, stop), name="headcount-run", daemon=True
+    )
+    worker.start()
+    try:
+        while (event := _next(events)) is not None:
+            if isinstance(event, BaseException):
+                raise event
+            yield event
+    finally:
+        stop.set()
+
+
+def _next(events: Events) -> Event | BaseException | None:
+    while True:
+        try:
+            return events.get(timeout=0.1)
+        except queue.Empty:
+            continue
+
+
+def _work(
+    trials: tuple[Trial, ...],
+    store: Store,
+    machine: Machine | None,
+    events: Events,
+    stop: threading.Event,
+) -> None:
+    try:
+        machine = machine or this_machine()
+        finished = store.prepare()
+        packs = tuple(left for pack in plan(trials, machine) if (left := pack.without(finished)))
+        done = len(trials) - sum(len(pack.trials) for pack in packs)
+        _tell_problems(store, events)
+        events.put(Planned(packs, len(trials), done))
+        for pack in packs:
+            if not stop.is_set():
+                _train(pack, store, machine, events, stop)
+        events.put(None)
+    except BaseException as error:
+        events.put(error)
+
+
+def _train(
+    pack: Pack,
+    store: Store,
+    machine: Machine,
+    events: Events,
+    stop: threading.Event,
+) -> None:
+    saved = store.load(pack)
+    _tell_problems(store, events)
+    state, seconds = (None, 0.0) if saved is None else saved
+    began = time.perf_counter() - seconds
+    training = PackTraining(pack, machine, state=state)
+    while not training.finished:
+        if stop.is_set():
+            return
+        training.chunk()
+        if not training.finished:
+            store.save(pack, training.state, seconds=time.perf_counter() - began)
+        events.put(Advanced(pack, training.step, tuple(training.errors.tolist())))
+    outcomes = training.outcomes()
+    each = (time.perf_counter() - began) / len(pack.trials)
+    rows = [Row.of(*pair, machine, seconds=each) for pair in zip(pack.trials, outcomes, strict=True)]
+    store.write(pack, rows)
+    events.put(Finished(pack, tuple(rows)))
+
+
+def _tell_problems(store: Store, events: Events) -> None:
+    while store.problems:
+        events.put(Problem(store.problems.pop(0)))

@@ -1,0 +1,58 @@
+"""How a program for one member runs for all members of a pack: at once on a GPU, core by core on a CPU."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+from headcount.engine.machine import Machine
+
+Tree = TypeVar("Tree")
+Program = Callable[..., Any]
+
+_compiled: dict[Any, Any] = {}
+
+
+def for_each_member(
+    program: Program, each: tuple[Any, ...], shared: tuple[Any, ...], machine: Machine
+) -> Any:
+    """program(*each member's own, *shared) for every member; results have a leading member axis again.
+
+    `program` is a module-level function or a `functools.partial` of one, so that its compiled form is
+    found again for the same shapes.
+    """
+    if machine.kind == "gpu":
+        axes = (0,) * len(each) + (None,) * len(shared)
+        return _executable(program, (*each, *shared), axes)(*each, *shared)
+    members = [
+        jax.tree.map(lambda leaf, place=place: np.asarray(leaf)[place], each)
+        for place in range(len(jax.tree.leaves(each)[0]))
+    ]
+    call = _executable(program, (*members[0], *shared), None)
+    return stack(_cores(machine.lanes).map(lambda mine: jax.device_get(call(*mine, *shared)), members))
+
+
+def stack(trees: Iterable[Tree]) -> Tree:
+    """Trees of one structure as one tree with a leading member axis, on the host."""
+    stacked: Tree = jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+    return stacked
+
+
+def _executable(program: Program, arguments: tuple[Any, ...], axes: tuple[int | None, ...] | None) -> Any:
+    """The program compiled for these shapes: once per process, however many packs have them."""
+    leaves, structure = jax.tree.flatten(arguments)
+    function, options = getattr(program, "func", program), getattr(program, "keywords", {})
+    shapes = tuple((np.shape(leaf), str(leaf.dtype)) for leaf in leaves)
+    key = (function, tuple(options.items()), axes, structure, shapes)
+    if key not in _compiled:
+        batched = program if axes is None else jax.vmap(program, axes)
+        _compiled[key] = jax.jit(batched).lower(*arguments).compile()
+    return _compiled[key]
+
+
+@cache
+def _cores(lanes: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(lanes, thread_name_prefix="headcount-core")

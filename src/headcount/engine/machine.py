@@ -1,0 +1,71 @@
+"""The device that members are trained on, and what it can hold."""
+
+import os
+import platform
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+import jax
+import platformdirs
+
+Kind = Literal["cpu", "gpu"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where packs run. A GPU takes a pack as one vmapped program; a CPU runs a member on each core.
+
+    - `lanes`: members trained at the same time, each by a program of its own (1 on a GPU).
+    - `memory`: bytes that members may fill.
+    """
+
+    kind: Kind
+    name: str
+    lanes: int
+    memory: int
+
+
+@cache
+def this_machine() -> Machine:
+    """The device that JAX would use. Turns on the persistent compilation cache."""
+    _use_compilation_cache()
+    device = jax.devices()[0]
+    if device.platform == "cpu":
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return Machine("cpu", f"{_processor()}, {cores} cores", cores, _physical_memory() // 4)
+    limit = int((device.memory_stats() or {}).get("bytes_limit", 8 << 30))
+    # The rest is for the data, for copies that the compiler makes and for a neighbour on the card.
+    return Machine("gpu", device.device_kind, 1, limit // 2)
+
+
+@cache
+def versions() -> str:
+    """The versions that a result depends on."""
+    return ", ".join(f"{name} {version(name)}" for name in ("headcount", "jax", "jaxlib", "optax", "equinox"))
+
+
+def _use_compilation_cache() -> None:
+    """Programs compiled once are read from disk the next time, unless the user chose a folder already."""
+    if jax.config.values["jax_compilation_cache_dir"] is None:
+        folder = os.environ.get("HEADCOUNT_CACHE") or platformdirs.user_cache_dir("headcount")
+        jax.config.update("jax_compilation_cache_dir", str(Path(folder) / "programs"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+
+def _processor() -> str:
+    listing = Path("/proc/cpuinfo")
+    if listing.exists():
+        for line in listing.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _physical_memory() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return 4 << 30

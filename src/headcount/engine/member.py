@@ -1,0 +1,143 @@
+"""One member in training: its state, and the program that advances it. Pure JAX, one member at a time."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, UInt32
+
+from headcount.engine.data import Data, Split
+from headcount.engine.spec import Training
+from headcount.models import Padding, Transformer
+from headcount.models.network import Parameter as AnyArray
+
+
+class Conditions(eqx.Module):
+    """What is particular to a member and never changes: arrays, so that a pack needs one program."""
+
+    padding: Padding
+    learning_rate: Float[AnyArray, ""]
+    key: UInt32[AnyArray, "2"]
+    dataset: Int[AnyArray, ""]
+
+
+class Member(eqx.Module):
+    """The state that a step changes, and the best state so far by validation error."""
+
+    model: Transformer
+    optimizer: Any
+    step: Int[Array, ""]
+    diverged: Bool[Array, ""]
+    best: Transformer
+    best_error: Float[Array, ""]
+    best_step: Int[Array, ""]
+
+
+def optimizer(training: Training) -> optax.GradientTransformation:
+    """AdamW without its rate: the rate belongs to the member, the shape of its schedule to the training."""
+    return optax.chain(
+        optax.clip_by_global_norm(training.clip),
+        optax.scale_by_adam(),
+        optax.add_decayed_weights(training.weight_decay),
+    )
+
+
+def start(model: Transformer, training: Training) -> Member:
+    """A member before its first step."""
+    model = jax.tree.map(jnp.asarray, model)
+    return Member(
+        model=model,
+        optimizer=optimizer(training).init(model),
+        step=jnp.int32(0),
+        diverged=jnp.bool_(False),
+        best=model,
+        best_error=jnp.float32(jnp.inf),
+        best_step=jnp.int32(0),
+    )
+
+
+def advance(
+    member: Member,
+    conditions: Conditions,
+    data: Data,
+    evaluations: Int[Array, ""],
+    *,
+    training: Training,
+    slice_size: int,
+) -> Member:
+    """Train for some evaluation periods. How many come in one call does not change any number."""
+    return jax.lax.fori_loop(
+        0, evaluations, lambda _, now: _period(now, conditions, data, training, slice_size), member
+    )
+
+
+def _period(
+    member: Member, conditions: Conditions, data: Data, training: Training, slice_size: int
+) -> Member:
+    """`evaluate_every` steps, then one look at the validation data."""
+    update = optimizer(training).update
+    schedule = optax.warmup_cosine_decay_schedule(0.0, 1.0, training.warmup, training.steps)
+
+    def step(now: tuple[Any, Any, Any, Any], _: None) -> tuple[tuple[Any, Any, Any, Any], None]:
+        model, state, count, diverged = now
+        batch = _batch(data.train, conditions, count, training.batch_size)
+        loss, gradient = _loss_and_gradient(model, batch, conditions.padding, slice_size)
+        direction, state = update(gradient, state, model)
+        rate = conditions.learning_rate * schedule(count)
+        model = jax.tree.map(lambda weight, move: weight - rate * move, model, direction)
+        return (model, state, count + 1, diverged | ~jnp.isfinite(loss)), None
+
+    begin = (member.model, member.optimizer, member.step, member.diverged)
+    (model, state, count, diverged), _ = jax.lax.scan(step, begin, length=training.evaluate_every)
+
+    predicted = predict(model, data.validation.x[conditions.dataset], conditions.padding, slice_size)
+    error = jnp.mean((predicted - data.validation.y[conditions.dataset]) ** 2)
+    better = error < member.best_error
+    return Member(
+        model=model,
+        optimizer=state,
+        step=count,
+        diverged=diverged,
+        best=jax.tree.map(lambda new, old: jnp.where(better, new, old), model, member.best),
+        best_error=jnp.where(better, error, member.best_error),
+        best_step=jnp.where(better, count, member.best_step),
+    )
+
+
+def predict(
+    model: Transformer, x: Float[AnyArray, "sample token token_dim"], padding: Padding, slice_size: int
+) -> Float[Array, "sample output"]:
+    """The model's standardised outputs, a slice of the samples at a time."""
+    return jax.lax.map(lambda sequence: model(sequence, padding=padding), x, batch_size=slice_size)
+
+
+def _batch(train: Split, conditions: Conditions, count: Int[Array, ""], size: int) -> tuple[Array, Array]:
+    """Sequences drawn with replacement; which ones follows from the member's key and the step alone."""
+    key = jax.random.fold_in(conditions.key, count)
+    chosen = jax.random.randint(key, (size,), 0, train.x.shape[1])
+    return train.x[conditions.dataset, chosen], train.y[conditions.dataset, chosen]
+
+
+def _loss_and_gradient(
+    model: Transformer, batch: tuple[Array, Array], padding: Padding, slice_size: int
+) -> tuple[Float[Array, ""], Transformer]:
+    """Mean squared error over the batch, summed slice by slice so that a slice stays in cache."""
+
+    def loss(model: Transformer, x: Array, y: Array) -> Float[Array, ""]:
+        predicted = jax.vmap(lambda sequence: model(sequence, padding=padding))(x)
+        return jnp.mean((predicted - y) ** 2)
+
+    size = batch[0].shape[0]
+    slices = size // slice_size
+    if slices <= 1 or size % slice_size:
+        return jax.value_and_grad(loss)(model, *batch)
+
+    def add(total: Any, part: tuple[Array, Array]) -> tuple[Any, None]:
+        return jax.tree.map(jnp.add, total, jax.value_and_grad(loss)(model, *part)), None
+
+    parts = jax.tree.map(lambda array: array.reshape(slices, slice_size, *array.shape[1:]), batch)
+    zero = (jnp.zeros(()), jax.tree.map(jnp.zeros_like, model))
+    total, _ = jax.lax.scan(add, zero, parts)
+    return jax.tree.map(lambda array: array / slices, total)

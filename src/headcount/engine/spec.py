@@ -1,0 +1,189 @@
+"""What is to be trained: a trial is one member, a grid is a product of axes. Frozen, hashable, validated."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from functools import cached_property, lru_cache
+from itertools import product
+from math import ceil, isfinite
+from typing import Any
+
+from headcount.errors import InvalidInput
+from headcount.models import Architecture
+from headcount.tasks import RetrievalTask, build
+
+
+@dataclass(frozen=True)
+class TaskChoice:
+    """A task of the library (or a registered one) by name, with its options as plain values."""
+
+    name: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @classmethod
+    def of(cls, name: str, **options: Any) -> "TaskChoice":
+        """The choice in a canonical form: options sorted, lists as tuples."""
+        return cls(name, tuple(sorted((key, _frozen(value)) for key, value in options.items())))
+
+    def at(self, dimension: int) -> "TaskChoice":
+        """The same task with D set."""
+        return TaskChoice.of(self.name, **{**dict(self.options), "dimension": dimension})
+
+    def build(self) -> RetrievalTask:
+        """The task itself."""
+        return build(self.name, **dict(self.options))
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a member is trained, and on how much data.
+
+    AdamW with linear warm-up and a cosine to zero, gradients clipped per member. Every
+    `evaluate_every` steps the member is judged on validation data and its best state is kept; its
+    final error comes from test data that no choice has seen.
+    """
+
+    steps: int = 10_000
+    batch_size: int = 256
+    warmup: int = 500
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    train_samples: int = 8_000
+    validation_samples: int = 2_000
+    test_samples: int = 10_000
+    evaluate_every: int = 100
+    data_seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "train_samples", "evaluate_every"):
+            _whole(name, getattr(self, name), 1)
+        for name in ("validation_samples", "test_samples"):
+            _whole(name, getattr(self, name), 2)
+        for name in ("warmup", "data_seed"):
+            _whole(name, getattr(self, name), 0)
+        _number("weight_decay", self.weight_decay, 0, inclusive=True)
+        _number("clip", self.clip, 0)
+        if self.steps % self.evaluate_every:
+            raise InvalidInput(
+                f"steps = {self.steps}: must be a multiple of evaluate_every = {self.evaluate_every}"
+            )
+        if self.warmup >= self.steps:
+            raise InvalidInput(f"warmup = {self.warmup}: must be below steps = {self.steps}")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One member: what it learns, what it is, how and from where it starts."""
+
+    task: TaskChoice
+    length: int
+    architecture: Architecture
+    learning_rate: float = 3e-3
+    seed: int = 0
+    training: Training = field(default_factory=Training)
+
+    def __post_init__(self) -> None:
+        _whole("length", self.length, 1)
+        _whole("seed", self.seed, 0)
+        _number("learning_rate", self.learning_rate, 0)
+
+    @cached_property
+    def id(self) -> str:
+        """A hash of everything that decides the result: the key of a row, on every machine."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+
+    def to_json(self) -> str:
+        """All fields, in an order that never changes."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Every combination of the axes, as trials.
+
+    >>> grid = Grid(TaskChoice.of("max_sum", token_dim=4), dimension=(2,), heads=(1, 2), seed=(0, 1, 2))
+    >>> len(grid.trials())
+    6
+
+    `dimension` None leaves D to the task. `hidden` is the paper's N, for encoder and readout alike.
+    With `width` the per-head dimension follows from it, n = ceil(E / h), and `head_dim` is not used.
+    """
+
+    task: TaskChoice
+    dimension: tuple[int, ...] | None = None
+    length: tuple[int, ...] = (8, 16, 32)
+    heads: tuple[int, ...] = (1, 2, 3)
+    head_dim: tuple[int, ...] = (8,)
+    width: int | None = None
+    hidden: tuple[int, ...] = (32,)
+    layers: tuple[int, ...] = (1,)
+    learning_rate: tuple[float, ...] = (3e-3,)
+    seed: tuple[int, ...] = (0,)
+    model: tuple[tuple[str, Any], ...] = ()
+    training: Training = field(default_factory=Training)
+
+    def __post_init__(self) -> None:
+        for axis in ("dimension", "length", "heads", "head_dim", "hidden", "layers", "learning_rate", "seed"):
+            if getattr(self, axis) == ():
+                raise InvalidInput(f"{axis} = []: needs at least one value")
+        if self.width is not None:
+            _whole("width", self.width, max(self.heads))
+
+    def trials(self) -> tuple[Trial, ...]:
+        """The trials, each once, lengths outermost: members of one shape stand together."""
+        tasks = [self.task] if self.dimension is None else [self.task.at(d) for d in self.dimension]
+        shapes = product(self.layers, self.hidden, self.head_dim, self.heads)
+        points = product(self.length, tasks, shapes, self.learning_rate, self.seed)
+        return tuple(dict.fromkeys(self._trial(*point) for point in points))
+
+    def _trial(
+        self, length: int, task: TaskChoice, shape: tuple[int, int, int, int], learning_rate: float, seed: int
+    ) -> Trial:
+        layers, hidden, head_dim, heads = shape
+        _whole("length", length, 1)
+        _whole("heads", heads, 1)
+        built = _built(task)
+        for positions in built.positions:
+            positions.indices(length)  # a set that does not fit the length is refused here
+        options = dict(self.model)
+        if options.get("positions") == "one_hot":
+            options["length"] = length
+        architecture = Architecture(
+            token_dim=built.token_dim,
+            output_dim=built.output_dim,
+            heads=heads,
+            head_dim=head_dim if self.width is None else ceil(self.width / heads),
+            encoder_hidden=(hidden,),
+            readout_hidden=(hidden,),
+            layers=layers,
+            **options,
+        )
+        return Trial(task, length, architecture, learning_rate, seed, self.training)
+
+
+@lru_cache(maxsize=1024)
+def _built(task: TaskChoice) -> RetrievalTask:
+    return task.build()
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return tuple(_frozen(item) for item in value)
+    return value
+
+
+def _whole(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InvalidInput(f"{name} = {value!r}: allowed is a whole number from {least} up")
+
+
+def _number(name: str, value: Any, above: float, *, inclusive: bool = False) -> None:
+    fits = (
+        isinstance(value, int | float)
+        and isfinite(value)
+        and (value > above or (inclusive and value == above))
+    )
+    if isinstance(value, bool) or not fits:
+        bound = f"{above} or more" if inclusive else f"above {above}"
+        raise InvalidInput(f"{name} = {value!r}: allowed is a finite number {bound}")

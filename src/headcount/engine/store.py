@@ -1,0 +1,140 @@
+"""Where results live: a folder of Parquet shards and the packs under way.
+
+    DIR/shards/<pack>.parquet       finished trials, a row each
+    DIR/checkpoints/<pack>.npz      a pack under way, as of its last chunk
+
+Rows are keyed by the hash of the trial, so folders of several machines merge by copying shards. A file
+that cannot be used is named in `problems`, and the rest is used all the same.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import jax
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headcount.engine.files import TEMPORARY, remove_leftovers, write_whole
+from headcount.engine.frame import ORDER, SCHEMA, Row, table
+from headcount.engine.member import Member
+from headcount.engine.pack import Pack
+from headcount.engine.train import initial_state
+from headcount.errors import StorageError
+
+REPORT = "report.html"
+DAMAGED = ".damaged"
+
+
+def results(folder: Path | str) -> pd.DataFrame:
+    """The results frame of a folder: every finished trial once. Damaged and foreign files are left out."""
+    return Store(Path(folder)).frame()
+
+
+class Store:
+    """A results folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.shards = folder / "shards"
+        self.checkpoints = folder / "checkpoints"
+        self.problems: list[str] = []
+
+    def prepare(self) -> set[str]:
+        """Make the folder ready to be written to; returns the trials that need not be trained again.
+
+        A damaged shard is set aside, so that its trials are trained anew.
+        """
+        for folder in (self.shards, self.checkpoints):
+            probe = folder / f"probe{TEMPORARY}"
+            write_whole(probe, lambda file: file.write(b"headcount"))
+            probe.unlink()
+            remove_leftovers(folder)
+        tables, unusable = self._scan()
+        for file in unusable:
+            if file.damaged:
+                file.path.rename(file.path.with_name(file.path.name + DAMAGED))
+        self.problems += [file.line(set_aside=True) for file in unusable]
+        return {trial for shard in tables for trial in shard["trial"].to_pylist()}
+
+    def frame(self) -> pd.DataFrame:
+        """Every finished trial once, in an order that does not depend on when it was finished."""
+        if not self.folder.is_dir():
+            raise StorageError(f"{self.folder}: no such folder; `headcount sweep` makes one")
+        tables, unusable = self._scan()
+        self.problems += [file.line(set_aside=False) for file in unusable]
+        rows: pd.DataFrame = pa.concat_tables([SCHEMA.empty_table(), *tables]).to_pandas()
+        return rows.drop_duplicates("trial").sort_values(ORDER, ignore_index=True)
+
+    def write(self, pack: Pack, rows: list[Row]) -> None:
+        """Keep the rows of a finished pack, and forget that it was under way."""
+        write_whole(self.shards / f"{pack.id}.parquet", lambda file: pq.write_table(table(rows), file))
+        self._checkpoint(pack).unlink(missing_ok=True)
+
+    def save(self, pack: Pack, state: Member, *, seconds: float) -> None:
+        """Keep a pack under way as of now."""
+        arrays: dict[str, Any] = {f"leaf_{place}": leaf for place, leaf in enumerate(jax.tree.leaves(state))}
+        write_whole(self._checkpoint(pack), lambda file: np.savez(file, seconds=seconds, **arrays))
+
+    def load(self, pack: Pack) -> tuple[Member, float] | None:
+        """The pack as of its last chunk, with the seconds spent on it; None when it never began."""
+        path = self._checkpoint(pack)
+        if not path.exists():
+            return None
+        template, structure = jax.tree.flatten(initial_state(pack))
+        try:
+            with np.load(path, allow_pickle=False) as saved:
+                leaves = [saved[f"leaf_{place}"] for place in range(len(template))]
+                seconds = float(saved["seconds"])
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+            leaves, seconds = [], 0.0
+        if [leaf.shape for leaf in leaves] != [leaf.shape for leaf in template]:
+            path.rename(path.with_name(path.name + DAMAGED))
+            self.problems.append(f"{path}: damaged, set aside; its pack starts again")
+            return None
+        return jax.tree.unflatten(structure, leaves), seconds
+
+    def _checkpoint(self, pack: Pack) -> Path:
+        return self.checkpoints / f"{pack.id}.npz"
+
+    def _scan(self) -> tuple[list[pa.Table], list["Unusable"]]:
+        """Every shard that can be read, and every file that does not belong or cannot be read."""
+        foreign = [
+            Unusable(path, "not a file of headcount's", damaged=False)
+            for path in sorted([*self.folder.glob("*"), *self.shards.glob("*")])
+            if path not in (self.shards, self.checkpoints, self.folder / REPORT)
+            and path.suffix not in (".parquet", TEMPORARY, DAMAGED)
+        ]
+        read = [_read(path) for path in sorted(self.shards.glob("*.parquet"))]
+        tables = [shard for shard in read if isinstance(shard, pa.Table)]
+        return tables, foreign + [shard for shard in read if isinstance(shard, Unusable)]
+
+
+@dataclass(frozen=True)
+class Unusable:
+    """A file in a results folder that holds no results, and why."""
+
+    path: Path
+    reason: str
+    damaged: bool
+
+    def line(self, *, set_aside: bool) -> str:
+        """What a person is told."""
+        if not self.damaged:
+            return f"{self.path}: {self.reason}, left alone"
+        fate = "set aside, its trials are trained again" if set_aside else "left out"
+        return f"{self.path}: damaged ({self.reason}), {fate}"
+
+
+def _read(path: Path) -> pa.Table | Unusable:
+    try:
+        shard = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        reason = "empty" if path.stat().st_size == 0 else str(error).partition("\n")[0].partition(". ")[0]
+        return Unusable(path, reason, damaged=True)
+    if not shard.schema.equals(SCHEMA):
+        return Unusable(path, "Parquet, but not a shard of headcount's", damaged=False)
+    return shard

@@ -1,0 +1,173 @@
+"""A pack from start to finish, one chunk at a time. Between chunks the host may look, save or stop."""
+
+import time
+from dataclasses import dataclass, replace
+from functools import partial
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from headcount.engine.data import Data, Split, data_of
+from headcount.engine.lanes import for_each_member, stack
+from headcount.engine.machine import Machine
+from headcount.engine.member import Conditions, Member, advance, predict, start
+from headcount.engine.pack import Pack
+from headcount.models import Padding, Transformer, pad, unpad
+
+CHUNK_SECONDS = {"cpu": 1.0, "gpu": 3.0}
+
+# A slice of the batch whose hidden features are this many numbers stays in a core's cache.
+CACHED_FEATURES = 1 << 18
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What training made of one member: errors are NMSE, NaN if it diverged before its first evaluation."""
+
+    model: Transformer
+    train_error: float
+    validation_error: float
+    test_error: float
+    best_step: int
+    diverged: bool
+
+
+class PackTraining:
+    """The training of one pack; `state` is all that must be kept to go on after any chunk.
+
+    On a GPU one vmapped program advances all members at once. On a CPU each core advances one member at
+    a time with a program of its own: small matrices that stay in cache, and no core waits for another.
+    """
+
+    def __init__(self, pack: Pack, machine: Machine, *, state: Member | None = None) -> None:
+        self.pack = pack
+        self.machine = machine
+        self.training = replace(pack.trials[0].training, data_seed=0)
+        data, datasets = data_of(pack.trials)
+        self.data: Data = jax.device_put(data)
+        self.conditions = stack(
+            Conditions(
+                padding=Padding.of(trial.architecture),
+                learning_rate=np.asarray(trial.learning_rate, np.float32),
+                key=np.asarray(jax.random.PRNGKey(trial.seed)),
+                dataset=dataset,
+            )
+            for trial, dataset in zip(pack.trials, datasets, strict=True)
+        )
+        self.state = initial_state(pack) if state is None else state
+        self._periods = 1
+
+    @property
+    def step(self) -> int:
+        """How many steps every member has made."""
+        return int(np.max(self.state.step))
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are made."""
+        return self.step >= self.training.steps
+
+    @property
+    def errors(self) -> Float[np.ndarray, " member"]:
+        """The best validation error of each member so far."""
+        return np.asarray(self.state.best_error)
+
+    def compile(self) -> float:
+        """Make the program ready (a call that trains for no period); returns the seconds it took."""
+        began = time.perf_counter()
+        self._advance(0)
+        return time.perf_counter() - began
+
+    def chunk(self) -> None:
+        """Advance every member by about `CHUNK_SECONDS` of work."""
+        left = (self.training.steps - self.step) // self.training.evaluate_every
+        periods = min(self._periods, left)
+        began = time.perf_counter()
+        self.state = self._advance(periods)
+        seconds = (time.perf_counter() - began) / periods
+        self._periods = max(1, round(CHUNK_SECONDS[self.machine.kind] / seconds))
+
+    def outcomes(self) -> list[Outcome]:
+        """The best state of each member, judged once on all data; errors are summed in float64."""
+        program = partial(_predictions, slice_size=self.slice_size)
+        predicted = for_each_member(program, (self.state.best, self.conditions), (self.data,), self.machine)
+        splits = (self.data.train, self.data.validation, self.data.test)
+        datasets = np.asarray(self.conditions.dataset)
+        errors = np.array([_nmse(*pair, datasets) for pair in zip(predicted, splits, strict=True)])
+        errors[:, ~np.isfinite(self.errors)] = np.nan
+        best_steps, diverged = np.asarray(self.state.best_step), np.asarray(self.state.diverged)
+        return [
+            Outcome(
+                model=self._model(place),
+                train_error=float(errors[0, place]),
+                validation_error=float(errors[1, place]),
+                test_error=float(errors[2, place]),
+                best_step=int(best_steps[place]),
+                diverged=bool(diverged[place]),
+            )
+            for place in range(len(self.pack.trials))
+        ]
+
+    @property
+    def slice_size(self) -> int:
+        """How many sequences are computed at once: on a CPU as many as stay in cache."""
+        batch = self.training.batch_size
+        if self.machine.kind == "gpu":
+            return batch
+        features = max(self.pack.architecture.encoder_sizes[1:]) * self.pack.length
+        divisors = (size for size in range(batch, 0, -1) if batch % size == 0)
+        return next((size for size in divisors if size * features <= CACHED_FEATURES), 1)
+
+    def _advance(self, periods: int) -> Member:
+        program = partial(advance, training=self.training, slice_size=self.slice_size)
+        each, shared = (self.state, self.conditions), (self.data, np.int32(periods))
+        state: Member = jax.block_until_ready(for_each_member(program, each, shared, self.machine))
+        return state
+
+    def _model(self, place: int) -> Transformer:
+        """The member's best model in its own size, with the standardisation of y undone in its last layer."""
+        best = jax.tree.map(lambda leaf: np.asarray(leaf[place]), self.state.best)
+        model = unpad(best, self.pack.trials[place].architecture)
+        dataset = int(self.conditions.dataset[place])
+        deviation, mean = np.asarray(self.data.deviation)[dataset], np.asarray(self.data.mean)[dataset]
+        weight, bias = np.asarray(model.readout.weights[-1]), np.asarray(model.readout.biases[-1])
+        restored: Transformer = eqx.tree_at(
+            lambda tree: (tree.readout.weights[-1], tree.readout.biases[-1]),
+            model,
+            (
+                (weight * deviation[:, None]).astype(weight.dtype),
+                (bias * deviation + mean).astype(bias.dtype),
+            ),
+        )
+        return restored
+
+
+def initial_state(pack: Pack) -> Member:
+    """Every member at its own random start, which depends on its trial and not on the pack."""
+    models = stack(
+        pad(Transformer.initialise(trial.architecture, seed=trial.seed), pack.architecture)
+        for trial in pack.trials
+    )
+    state: Member = jax.device_get(jax.vmap(partial(start, training=pack.trials[0].training))(models))
+    return state
+
+
+def _predictions(
+    model: Transformer, conditions: Conditions, data: Data, *, slice_size: int
+) -> tuple[Array, Array, Array]:
+    train, validation, test = (
+        predict(model, split.x[conditions.dataset], conditions.padding, slice_size)
+        for split in (data.train, data.validation, data.test)
+    )
+    return train, validation, test
+
+
+def _nmse(
+    predicted: Float[Array, "member sample output"], split: Split, datasets: np.ndarray
+) -> Float[np.ndarray, " member"]:
+    """MSE / Var(y) of each member, the mean over outputs."""
+    truth = np.asarray(split.y, np.float64)[datasets]
+    squares = (np.asarray(predicted, np.float64) - truth) ** 2
+    return (squares.mean(axis=1) / truth.var(axis=1)).mean(axis=-1)

@@ -1,0 +1,134 @@
+"""The shape of a member: everything about a transformer that is not learnt."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite, sqrt
+from typing import Literal, get_args
+
+from headcount.errors import InvalidInput
+
+Activation = Literal["relu", "gelu", "tanh", "silu"]
+PositionInput = Literal["none", "one_hot", "sinusoidal"]
+Precision = Literal["float32", "tensorfloat32", "bfloat16"]
+
+SINUSOIDS = 16
+
+
+@dataclass(frozen=True)
+class Architecture:
+    r"""The class H(h, n, d, T, M): h heads of n numbers each, so the width is E = n·h.
+
+    Defaults are the paper's synthetic setting: a ReLU encoder d → N → E, one attention block with
+    1/sqrt(n) logits, a GELU readout E → N → k.
+
+    >>> Architecture(token_dim=4, heads=4, head_dim=8).counted_parameters()
+    2305
+
+    **Arguments:**
+
+    - `token_dim`, `output_dim`: d and the size of y.
+    - `heads`, `head_dim`: h and n.
+    - `encoder_hidden`, `readout_hidden`: widths of the hidden layers of P and of F, any number of them.
+    - `layers`: L. All but the last let tokens attend to tokens; the last is read at the class token.
+    - `kv_heads`: how many key-value heads the query heads share (grouped attention); None: one each.
+    - `feedforward`: hidden width of a two-layer network after each token-to-token attention; 0: none.
+    - `positions`, `length`: whether P sees t, and the largest T (`one_hot` needs it).
+    - `beta`, `scale_logits`: logits are multiplied by beta, and divided by sqrt(n) if asked.
+    - `residual`, `layer_norm`: around token-to-token attention; the norm also precedes the last layer.
+    - `precision`: of matrix products; anything below float32 is a choice of yours.
+    """
+
+    token_dim: int
+    heads: int
+    head_dim: int
+    output_dim: int = 1
+    encoder_hidden: tuple[int, ...] = (32,)
+    readout_hidden: tuple[int, ...] = (32,)
+    layers: int = 1
+    kv_heads: int | None = None
+    feedforward: int = 0
+    encoder_activation: Activation = "relu"
+    readout_activation: Activation = "gelu"
+    positions: PositionInput = "none"
+    length: int | None = None
+    beta: float = 1.0
+    scale_logits: bool = True
+    residual: bool = False
+    layer_norm: bool = False
+    precision: Precision = "float32"
+
+    def __post_init__(self) -> None:
+        for field in ("token_dim", "heads", "head_dim", "output_dim", "layers"):
+            _at_least_one(field, getattr(self, field))
+        for field in ("encoder_hidden", "readout_hidden"):
+            for size in getattr(self, field):
+                _at_least_one(field, size)
+        if self.feedforward < 0:
+            raise InvalidInput(f"feedforward = {self.feedforward}: allowed is 0 (none) or a hidden width")
+        if not (isfinite(self.beta) and self.beta > 0):
+            raise InvalidInput(f"beta = {self.beta}: allowed is any finite number above 0")
+        if self.heads % self.key_value_heads:
+            raise InvalidInput(f"kv_heads = {self.kv_heads}: must divide heads = {self.heads}")
+        for field, allowed in _CHOICES.items():
+            if getattr(self, field) not in allowed:
+                raise InvalidInput(f"{field} = {getattr(self, field)!r}: allowed are {', '.join(allowed)}")
+        if self.positions == "one_hot" and self.length is None:
+            raise InvalidInput("length = None: one_hot positions need the length of the sequences")
+
+    @property
+    def width(self) -> int:
+        """E = n·h."""
+        return self.heads * self.head_dim
+
+    @property
+    def key_value_heads(self) -> int:
+        """How many key-value heads there are; the query heads share them in groups of equal size."""
+        return self.heads if self.kv_heads is None else self.kv_heads
+
+    @property
+    def position_features(self) -> int:
+        """How many numbers about t the encoder reads beside the token."""
+        if self.positions == "one_hot":
+            return self.length or 0
+        return SINUSOIDS if self.positions == "sinusoidal" else 0
+
+    @property
+    def encoder_sizes(self) -> tuple[int, ...]:
+        """Layer widths of P, from input to output."""
+        return (self.token_dim + self.position_features, *self.encoder_hidden, self.width)
+
+    @property
+    def readout_sizes(self) -> tuple[int, ...]:
+        """Layer widths of F, from input to output."""
+        return (self.width, *self.readout_hidden, self.output_dim)
+
+    @property
+    def logit_scale(self) -> float:
+        """What multiplies q·k before the softmax."""
+        return self.beta / sqrt(self.head_dim) if self.scale_logits else self.beta
+
+    def counted_parameters(self) -> int:
+        """M: weights and biases of P, F and any feed-forward; attention is not counted, as in the paper."""
+        feedforward = (self.width, self.feedforward, self.width) if self.feedforward else ()
+        return (
+            _parameters(self.encoder_sizes)
+            + _parameters(self.readout_sizes)
+            + (self.layers - 1) * _parameters(feedforward)
+        )
+
+
+_CHOICES = {
+    "encoder_activation": get_args(Activation),
+    "readout_activation": get_args(Activation),
+    "positions": get_args(PositionInput),
+    "precision": get_args(Precision),
+}
+
+
+def _at_least_one(field: str, size: int) -> None:
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        raise InvalidInput(f"{field} = {size!r}: allowed is a whole number from 1 up")
+
+
+def _parameters(sizes: tuple[int, ...]) -> int:
+    return sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes))

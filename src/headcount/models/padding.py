@@ -1,0 +1,42 @@
+"""Models of different sizes in arrays of one size."""
+
+from functools import lru_cache
+
+import jax
+import numpy as np
+
+from headcount.models.architecture import Architecture
+from headcount.models.transformer import Transformer
+
+
+def pad(model: Transformer, architecture: Architecture) -> Transformer:
+    """The same function in the arrays of a larger architecture, filled up with zeros.
+
+    Padded entries are 0 and stay 0 under any optimizer that leaves zero gradients at zero: what a
+    padded unit puts out is 0 and the weights it would be read by are 0. Only the logit scale and layer
+    norms depend on the real size: pass `Padding.of(model.architecture)` to the padded model.
+    """
+    shapes, structure = _layout(architecture)
+    leaves = [
+        np.pad(leaf, [(0, full - real) for real, full in zip(leaf.shape, shape, strict=True)])
+        for leaf, shape in zip(jax.tree.leaves(model), shapes, strict=True)
+    ]
+    padded: Transformer = jax.tree.unflatten(structure, leaves)
+    return padded
+
+
+def unpad(model: Transformer, architecture: Architecture) -> Transformer:
+    """The model of the smaller architecture that stands in the first entries of every array."""
+    shapes, structure = _layout(architecture)
+    leaves = [
+        np.asarray(leaf)[tuple(slice(size) for size in shape)]
+        for leaf, shape in zip(jax.tree.leaves(model), shapes, strict=True)
+    ]
+    real: Transformer = jax.tree.unflatten(structure, leaves)
+    return real
+
+
+@lru_cache(maxsize=256)
+def _layout(architecture: Architecture) -> tuple[list[tuple[int, ...]], jax.tree_util.PyTreeDef]:
+    leaves, structure = jax.tree.flatten(Transformer.initialise(architecture, seed=0))
+    return [leaf.shape for leaf in leaves], structure

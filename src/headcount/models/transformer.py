@@ -1,0 +1,222 @@
+"""The paper's model class on one screen.
+
+Axes: token (T), width (E = n·h), head (h), feature (n), group (key-value heads). A model takes one
+sequence; `jax.vmap` over sequences makes a batch, and over models makes a pack.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from headcount.models.architecture import Architecture
+from headcount.models.network import Network, Parameter, uniform
+from headcount.models.positions import position_features
+
+
+class Padding(eqx.Module):
+    """The real size of a model whose arrays were zero-padded: all that the padding cannot leave alone."""
+
+    logit_scale: Float[Parameter, ""]
+    width: Int[Parameter, ""]
+
+    @classmethod
+    def of(cls, architecture: Architecture) -> "Padding":
+        """The real size of an architecture."""
+        return cls(np.asarray(architecture.logit_scale, np.float32), np.asarray(architecture.width, np.int32))
+
+
+class Attention(eqx.Module):
+    """The factors W_Q, W_K, W_V (per head) and W_O of one attention block."""
+
+    query: Float[Parameter, "head feature width"]
+    key: Float[Parameter, "group feature width"]
+    value: Float[Parameter, "group feature width"]
+    output: Float[Parameter, "width head feature"]
+
+    @classmethod
+    def initialise(cls, architecture: Architecture, random: np.random.Generator) -> "Attention":
+        """Every factor uniform in ±1/sqrt(width)."""
+        width, feature = architecture.width, architecture.head_dim
+        queries = (architecture.heads, feature, width)
+        groups = (architecture.key_value_heads, feature, width)
+        output = (width, architecture.heads, feature)
+        return cls(*(uniform(random, shape, width) for shape in (queries, groups, groups, output)))
+
+    def per_query_head(self) -> tuple[Float[Array, "head feature width"], Float[Array, "head feature width"]]:
+        """Keys and values repeated so that each query head finds its own."""
+        group_size = self.query.shape[0] // self.key.shape[0]
+        return jnp.repeat(self.key, group_size, axis=0), jnp.repeat(self.value, group_size, axis=0)
+
+
+class TokenLayer(eqx.Module):
+    """Tokens attend to tokens, T×T; then, if asked, a feed-forward network of each token."""
+
+    attention: Attention
+    feedforward: Network | None
+    architecture: Architecture = eqx.field(static=True)
+
+    @classmethod
+    def initialise(cls, architecture: Architecture, random: np.random.Generator) -> "TokenLayer":
+        """One layer of the given architecture."""
+        width, hidden = architecture.width, architecture.feedforward
+        attention = Attention.initialise(architecture, random)
+        sizes, activation = (width, hidden, width), architecture.readout_activation
+        network = Network.initialise(sizes, activation, random) if hidden else None
+        return cls(attention, network, architecture)
+
+    def __call__(
+        self,
+        tokens: Float[Array, "token width"],
+        mask: Bool[Array, " token"] | None,
+        head_mask: Bool[Array, " head"] | None,
+        padding: Padding | None,
+    ) -> Float[Array, "token width"]:
+        """Tokens after this layer."""
+        attended = self._attend(self._normalise(tokens, padding), mask, head_mask, padding)
+        tokens = tokens + attended if self.architecture.residual else attended
+        if self.feedforward is None:
+            return tokens
+        moved = self.feedforward(self._normalise(tokens, padding))
+        return tokens + moved if self.architecture.residual else moved
+
+    def _normalise(self, tokens: Array, padding: Padding | None) -> Array:
+        return layer_norm(tokens, padding) if self.architecture.layer_norm else tokens
+
+    def _attend(
+        self, tokens: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
+    ) -> Array:
+        keys, values = self.attention.per_query_head()
+        query = jnp.einsum("te,hne->htn", tokens, self.attention.query)
+        key = jnp.einsum("te,hne->htn", tokens, keys)
+        value = jnp.einsum("te,hne->htn", tokens, values)
+        scale = self.architecture.logit_scale if padding is None else padding.logit_scale
+        weights = softmax(jnp.einsum("htn,hsn->hts", query, key) * scale, mask)
+        read = jnp.einsum("hts,hsn->htn", weights, value)
+        return jnp.einsum("ehn,htn->te", self.attention.output, keep(read, head_mask))
+
+
+class Transformer(eqx.Module):
+    r"""y = F( c0 + W_O · concat_i Σ_t softmax_t( β (W_Q,i c0)·(W_K,i P(x(t), t)) ) · W_V,i P(x(t), t) )
+
+    Only the class token c0 is read and it does not depend on the input. So a head's query and key
+    fold into one vector, W_K,iᵀ W_Q,i c0; tokens are averaged before they are projected; and where the
+    last layer of P is all that stands between its hidden features and the attention, the features
+    themselves are scored and averaged. The cost is T·N·(d + 2h) with no T×T matrix. The factors stay
+    the parameters, so training is that of the formula above.
+    """
+
+    encoder: Network
+    token_layers: tuple[TokenLayer, ...]
+    class_token: Float[Parameter, " width"]
+    attention: Attention
+    readout: Network
+    architecture: Architecture = eqx.field(static=True)
+
+    @classmethod
+    def initialise(cls, architecture: Architecture, *, seed: int) -> "Transformer":
+        """A model at its random start: the same for the same seed on every machine."""
+        random = np.random.default_rng(seed)
+        activations = architecture.encoder_activation, architecture.readout_activation
+        encoder = Network.initialise(architecture.encoder_sizes, activations[0], random)
+        return cls(
+            encoder,
+            tuple(TokenLayer.initialise(architecture, random) for _ in range(architecture.layers - 1)),
+            random.normal(size=architecture.width).astype(np.float32),
+            Attention.initialise(architecture, random),
+            Network.initialise(architecture.readout_sizes, activations[1], random),
+            architecture,
+        )
+
+    def __call__(
+        self,
+        x: Float[Array, "token token_dim"],
+        *,
+        mask: Bool[Array, " token"] | None = None,
+        head_mask: Bool[Array, " head"] | None = None,
+        padding: Padding | None = None,
+    ) -> Float[Array, " output"]:
+        """The output for one sequence. `mask` hides tokens, `head_mask` silences heads (False: out)."""
+        with jax.default_matmul_precision(self.architecture.precision):
+            return self.readout(self._represent(x, mask, head_mask, padding))
+
+    def representation(
+        self,
+        x: Float[Array, "token token_dim"],
+        *,
+        mask: Bool[Array, " token"] | None = None,
+        head_mask: Bool[Array, " head"] | None = None,
+    ) -> Float[Array, " width"]:
+        """c0 + W_O · concat(heads): all that the readout ever learns about the sequence."""
+        with jax.default_matmul_precision(self.architecture.precision):
+            return self._represent(x, mask, head_mask, None)
+
+    def attention_weights(
+        self, x: Float[Array, "token token_dim"], *, mask: Bool[Array, " token"] | None = None
+    ) -> Float[Array, "head token"]:
+        """Where each head of the last layer looks."""
+        with jax.default_matmul_precision(self.architecture.precision):
+            features, lift = self._features(x, mask, None, None)
+            return self._weights(features, lift, mask, None)
+
+    def counted_parameters(self) -> int:
+        """M, by the paper's rule."""
+        return self.architecture.counted_parameters()
+
+    def _represent(
+        self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
+    ) -> Array:
+        features, lift = self._features(x, mask, head_mask, padding)
+        weights = self._weights(features, lift, mask, padding)
+        averages = weights @ features
+        tokens = averages if lift is None else lift.last(averages)
+        _, values = self.attention.per_query_head()
+        read = jnp.einsum("hne,he->hn", values, tokens)
+        return jnp.einsum("ehn,hn->e", self.attention.output, keep(read, head_mask)) + self.class_token
+
+    def _features(
+        self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
+    ) -> tuple[Array, Network | None]:
+        """What the last attention averages, and the network whose last layer lifts it to tokens."""
+        hidden = self.encoder.hidden(position_features(x, self.architecture))
+        if not self.token_layers and not self.architecture.layer_norm:
+            return hidden, self.encoder
+        tokens = self.encoder.last(hidden)
+        for layer in self.token_layers:
+            tokens = layer(tokens, mask, head_mask, padding)
+        return (layer_norm(tokens, padding) if self.architecture.layer_norm else tokens), None
+
+    def _weights(
+        self, features: Array, lift: Network | None, mask: Array | None, padding: Padding | None
+    ) -> Array:
+        keys, _ = self.attention.per_query_head()
+        query = jnp.einsum("hne,e->hn", self.attention.query, self.class_token)
+        direction = jnp.einsum("hne,hn->he", keys, query)
+        if lift is not None:
+            # The bias of P adds the same to every token's logit: the softmax does not see it.
+            direction = direction @ lift.weights[-1]
+        scale = self.architecture.logit_scale if padding is None else padding.logit_scale
+        return softmax((direction @ features.T) * scale, mask)
+
+
+def softmax(logits: Float[Array, "*rows token"], mask: Bool[Array, " token"] | None) -> Array:
+    """Softmax over the tokens that the mask leaves."""
+    return jax.nn.softmax(logits if mask is None else jnp.where(mask, logits, -jnp.inf), axis=-1)
+
+
+def keep(read: Float[Array, "head *rest"], head_mask: Bool[Array, " head"] | None) -> Array:
+    """What the heads read, zero for those masked out."""
+    if head_mask is None:
+        return read
+    return jnp.where(head_mask.reshape(-1, *(1,) * (read.ndim - 1)), read, 0)
+
+
+def layer_norm(tokens: Float[Array, "token width"], padding: Padding | None) -> Array:
+    """(x − mean) / sqrt(variance + 1e-5) over the real width, without gains; padding stays zero."""
+    width = tokens.shape[-1] if padding is None else padding.width
+    real = jnp.arange(tokens.shape[-1]) < width
+    mean = jnp.sum(tokens, axis=-1, keepdims=True) / width
+    centred = jnp.where(real, tokens - mean, 0)
+    variance = jnp.sum(centred**2, axis=-1, keepdims=True) / width
+    return centred / jnp.sqrt(variance + 1e-5)

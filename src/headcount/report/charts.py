@@ -1,0 +1,294 @@
+"""Results frame → chart: small functions, one idea each.
+
+The deciding plot is `error_against_length`: error grows with T as long as heads are too few, and the
+first flat line is D.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+
+from headcount.report.cells import CELL, Section, cell_table, only_section, selected_members
+from headcount.report.colours import head_colours
+from headcount.report.error_axis import Decades, decades, scientific
+
+PLOT_HEIGHT = 380
+ROW_HEIGHT = 30
+LEGEND_COLUMNS = 8
+LEGEND_OFFSET = 12
+GRADIENT_LENGTH = 280
+FADED = 0.08
+STRIP = -16  # pixels above the plot: a member without an error has no place on the axis
+STRIP_WIDTH = 28
+SHAPES = {
+    "finished": "circle",
+    "diverged": "M-0.8,-0.8L0.8,0.8M0.8,-0.8L-0.8,0.8",
+    "zero": "M-1.2,-0.7L1.2,-0.7L0,1.3Z",
+}
+
+
+def error_against_length(frame: pd.DataFrame) -> alt.LayerChart:
+    """Test error against length T, one line per h through its selected members; all members as points.
+
+    A diverged member is a cross: at its own error if it has one, else in a strip above the axis.
+    An error of exactly 0 is a triangle on the lower edge that points down.
+    """
+    section = only_section(frame)
+    axis = decades(section.members["test_error"])
+    highlight = alt.selection_point(name="highlight", fields=["heads"], bind="legend", toggle="true")
+    members = _placed(section.members, axis=axis)
+    selected = _placed(selected_members(section), axis=axis)
+    base = alt.Chart().encode(x=_length(section), y=_error(section, axis=axis), color=_head_colour(section))
+    return _calm(
+        [
+            _lines(base, selected, section=section, highlight=highlight).add_params(highlight),
+            _points(base, members, highlight=highlight, opacity=0.6).mark_point(size=26, strokeWidth=1.3),
+            _points(base, selected, highlight=highlight, opacity=1).mark_point(size=60, filled=True),
+            *_strip(base, section=section, highlight=highlight),
+        ],
+        height=PLOT_HEIGHT,
+        description=f"Test error against length, one line for each of {len(section.heads)} numbers of heads",
+    )
+
+
+def heat_map(frame: pd.DataFrame) -> alt.LayerChart:
+    """Test error of the selected member for every heads × length, coloured by its logarithm.
+
+    A cell whose members all failed is an empty outline with a cross; one never trained is left out.
+    """
+    section = only_section(frame)
+    table = cell_table(section)
+    axis = decades(table["best"])
+    cells = _cells(table, section=section, axis=axis)
+    return _calm(
+        [
+            cells.mark_rect(cornerRadius=3).encode(color=_error_colour(axis)),
+            _outlines(cells),
+            cells.mark_text(fontSize=11, color=alt.expr("datum.ink")).encode(text="written:N"),
+            *_border(section),
+        ],
+        height=ROW_HEIGHT * len(section.heads),
+        description="Test error of the selected member for every number of heads and every length",
+    )
+
+
+def _lines(
+    base: alt.Chart, selected: pd.DataFrame, *, section: Section, highlight: alt.Parameter
+) -> alt.Chart:
+    # A cell in which every member failed must break the line, not be bridged: it stays, without a value.
+    grid = pd.MultiIndex.from_product([section.heads, section.lengths], names=CELL)
+    path = selected.set_index(CELL)[["shown"]].reindex(grid).reset_index()
+    dashes = [[5, 4] if section.is_below(heads) else [1, 0] for heads in section.heads]
+    lines: alt.Chart = base.mark_line(strokeCap="round", strokeJoin="round").encode(
+        strokeDash=alt.StrokeDash(
+            "heads:O", scale=alt.Scale(domain=section.heads, range=dashes), legend=_legend(section)
+        ),
+        strokeWidth=alt.condition(_is_dimension(section), alt.value(3.5), alt.value(1.8)),
+        opacity=alt.condition(highlight, alt.value(1), alt.value(FADED)),
+    )
+    return lines.properties(data=_rows(path), name="lines")
+
+
+def _points(base: alt.Chart, members: pd.DataFrame, *, highlight: alt.Parameter, opacity: float) -> alt.Chart:
+    shapes = alt.Scale(domain=list(SHAPES), range=list(SHAPES.values()))
+    points: alt.Chart = base.encode(
+        shape=alt.Shape("mark:N", scale=shapes, legend=None),
+        opacity=alt.condition(highlight, alt.value(opacity), alt.value(FADED)),
+        tooltip=[
+            *("heads:O", "length:O", "seed:O"),
+            alt.Tooltip("learning_rate:Q", title="learning rate", format="~g"),
+            alt.Tooltip("test_error:Q", title="test error", format=".2e"),
+            alt.Tooltip("validation_error:Q", title="validation error", format=".2e"),
+            "status:N",
+        ],
+    )
+    return points.properties(data=_rows(members))
+
+
+def _strip(base: alt.Chart, *, section: Section, highlight: alt.Parameter) -> list[alt.Chart]:
+    """The members that diverged before they had any error: one cross per cell, above the axis."""
+    lost = _lost_cells(section)
+    if lost.empty:
+        return []
+    crosses = base.mark_point(
+        shape=SHAPES["diverged"], size=34, strokeWidth=1.6, xOffset=alt.expr("datum.offset")
+    ).encode(
+        y=alt.value(STRIP),
+        opacity=alt.condition(highlight, alt.value(1), alt.value(FADED)),
+        tooltip=[
+            *("heads:O", "length:O", "diverged:N", alt.Tooltip("seeds:N", title="seed")),
+            alt.Tooltip("learning_rates:N", title="learning rate"),
+        ],
+    )
+    label = (
+        alt.Chart(_rows(pd.DataFrame({"label": ["diverged"]})))
+        .mark_text(align="right", fontSize=11, color="currentColor", opacity=0.75)
+        .encode(x=alt.value(-6), y=alt.value(STRIP), text="label:N")
+    )
+    return [crosses.properties(data=_rows(lost)), label]
+
+
+def _lost_cells(section: Section) -> pd.DataFrame:
+    # Crosses of one length stand side by side, in the order of their heads.
+    slots = np.linspace(-STRIP_WIDTH / 2, STRIP_WIDTH / 2, len(section.heads) + 2)[1:-1]
+    offsets = dict(zip(section.heads, slots, strict=True))
+    rows = [
+        {
+            **cell.iloc[0][CELL],
+            "offset": offsets[cell["heads"].iloc[0]],
+            "diverged": f"{cell['lost'].sum()} of {len(cell)} members",
+            "seeds": _listed(cell.loc[cell["lost"], "seed"]),
+            "learning_rates": _listed(cell.loc[cell["lost"], "learning_rate"]),
+        }
+        for _, cell in section.members.assign(lost=_is_lost(section.members)).groupby(CELL)
+        if cell["lost"].any()
+    ]
+    return pd.DataFrame(rows)
+
+
+def _is_lost(members: pd.DataFrame) -> "pd.Series[bool]":
+    lost: pd.Series[bool] = ~np.isfinite(members["test_error"])
+    return lost
+
+
+def _placed(members: pd.DataFrame, *, axis: Decades) -> pd.DataFrame:
+    """The members that have an error, with the height and the mark at which it is shown."""
+    columns = [*CELL, "seed", "learning_rate", "test_error", "validation_error", "status"]
+    drawn = members[~_is_lost(members)]
+    mark = np.select([drawn["failed"], drawn["test_error"] == 0], ["diverged", "zero"], "finished")
+    return drawn[columns].assign(shown=axis.place(drawn["test_error"]), mark=mark)
+
+
+def _length(section: Section) -> alt.X:
+    room = [section.lengths[0] / 1.25, section.lengths[-1] * 1.25]
+    return alt.X(
+        "length:Q",
+        title="length T",
+        scale=alt.Scale(type="log", base=2, domain=room, nice=False),
+        axis=alt.Axis(values=section.lengths, format="d", grid=False),
+    )
+
+
+def _error(section: Section, *, axis: Decades) -> alt.Y:
+    return alt.Y(
+        "shown:Q",
+        title=f"test error ({section.metric.upper()})",
+        scale=alt.Scale(type="log", domain=axis.domain, nice=False),
+        axis=alt.Axis(values=axis.ticks(most=8), format=".0e", ticks=False, labelPadding=6),
+    )
+
+
+def _head_colour(section: Section) -> alt.Color:
+    colours = head_colours(section.heads, dimension=section.dimension)
+    return alt.Color("heads:O", scale=alt.Scale(domain=section.heads, range=colours), legend=_legend(section))
+
+
+def _legend(section: Section) -> alt.Legend:
+    return alt.Legend(
+        title="heads h" if section.dimension is None else "heads h, dashed where h < D",
+        orient="top",
+        offset=LEGEND_OFFSET - (2 * STRIP if _is_lost(section.members).any() else 0),
+        columns=LEGEND_COLUMNS,
+        columnPadding=14,
+        symbolType="stroke",
+        symbolSize=320,
+        symbolStrokeWidth=2.5,
+        labelExpr=_head_label(section),
+    )
+
+
+def _cells(table: pd.DataFrame, *, section: Section, axis: Decades) -> alt.Chart:
+    trained = table[table["members"] > 0]
+    best = trained["best"]
+    shown = trained.assign(
+        shown=axis.place(best),
+        written=["×" if np.isnan(error) else scientific(error) for error in best],
+        ink=np.select([best.isna(), best < axis.middle], ["currentColor", "white"], "black"),
+    )
+    cells: alt.Chart = alt.Chart(_rows(shown)).encode(
+        x=alt.X("length:O", title="length T", **_band(section.lengths, label="datum.value")),
+        y=alt.Y("heads:O", title="heads h", **_band(section.heads, label=_head_label(section))),
+        tooltip=[
+            *("heads:O", "length:O", alt.Tooltip("written:N", title="test error")),
+            *("members:Q", alt.Tooltip("failed:Q", title="failed members")),
+        ],
+    )
+    return cells
+
+
+def _outlines(cells: alt.Chart) -> alt.Chart:
+    outlines: alt.Chart = cells.transform_filter("datum.shown === null").mark_rect(
+        fill="transparent", stroke="currentColor", strokeOpacity=0.4, strokeDash=[3, 3], cornerRadius=3
+    )
+    return outlines
+
+
+def _border(section: Section) -> list[alt.Chart]:
+    """The line between too few heads and enough, where the grid has both."""
+    enough = [heads for heads in section.heads if not section.is_below(heads)]
+    if not enough or len(enough) == len(section.heads):
+        return []
+    rule = alt.Chart(_rows(pd.DataFrame({"heads": enough[:1]}))).mark_rule(
+        color="currentColor", strokeWidth=2, strokeCap="round", yOffset=-1
+    )
+    return [rule.encode(y=alt.Y("heads:O", bandPosition=0))]
+
+
+def _band(values: Sequence[int], *, label: str) -> dict[str, Any]:
+    return {
+        "scale": alt.Scale(domain=values, paddingInner=0.06, paddingOuter=0),
+        "axis": alt.Axis(labelAngle=0, labelExpr=label, ticks=False, labelPadding=8),
+    }
+
+
+def _error_colour(axis: Decades) -> alt.Color:
+    return alt.Color(
+        "shown:Q",
+        scale=alt.Scale(type="log", scheme="viridis", domain=axis.domain, nice=False),
+        legend=alt.Legend(
+            title="test error",
+            orient="top",
+            offset=LEGEND_OFFSET,
+            format=".0e",
+            values=axis.ticks(most=4),
+            gradientLength=GRADIENT_LENGTH,
+        ),
+    )
+
+
+def _is_dimension(section: Section) -> str:
+    return f"datum.heads === {section.dimension or 0}"
+
+
+def _head_label(section: Section) -> str:
+    return f"datum.value === {section.dimension or 0} ? datum.label + ' = D' : datum.label"
+
+
+def _listed(values: "pd.Series[Any]") -> str:
+    return ", ".join(f"{value:g}" for value in sorted(values.unique()))
+
+
+def _rows(frame: pd.DataFrame) -> alt.InlineData:
+    """The frame written out: Altair refuses one of more than 5000 rows, and JSON has no NaN."""
+    rows: list[Any] = frame.astype(object).where(frame.notna(), None).to_dict(orient="records")
+    return alt.InlineData(values=rows)
+
+
+def _calm(layers: Sequence[alt.Chart], *, height: int, description: str) -> alt.LayerChart:
+    """The layers as one chart whose text and rules take the colour of the page around them."""
+    text = {
+        **{"labelColor": "currentColor", "labelFontSize": 12},
+        **{"titleColor": "currentColor", "titleFontSize": 12, "titleFontWeight": "normal"},
+    }
+    axis = {"tickColor": "currentColor", "gridColor": "currentColor", "gridOpacity": 0.12, "domain": False}
+    chart: alt.LayerChart = (
+        alt.LayerChart(layer=list(layers), width="container", height=height, description=description)
+        .configure(background="transparent", font="system-ui, sans-serif", padding=4)
+        .configure_axis(**text, **axis, titlePadding=10)
+        .configure_legend(**text)
+        .configure_view(stroke=None)
+    )
+    return chart

@@ -1,0 +1,136 @@
+"""Directions and wells that keep apart, drawn by seeded rejection."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from headcount.errors import InvalidInput
+from headcount.tasks.validation import Rows, finite_number, matrix, shown, whole_number
+
+Point = Float[np.ndarray, " token_dim"]
+Points = Float[np.ndarray, "points token_dim"]
+
+
+def place_directions(
+    choice: object, *, dimension: int, token_dim: int, smallest_angle: float, seed: int
+) -> Rows:
+    """a_1, ..., a_D: random unit vectors at least an angle (in degrees) apart, orthonormal, or given.
+
+    Tokens from N(0, I) look the same after any rotation, so the first D axes stand for every
+    orthonormal choice.
+
+    >>> place_directions("orthonormal", dimension=2, token_dim=2, smallest_angle=30, seed=0)
+    ((1.0, 0.0), (0.0, 1.0))
+    """
+    smallest = finite_number("smallest_angle", smallest_angle, at_least=0, at_most=180)
+    whole_number("seed", seed, at_least=0)
+    if not isinstance(choice, str):
+        given = matrix("directions", choice, rows=dimension, columns=token_dim)
+        if not all(any(direction) for direction in given):
+            raise InvalidInput(f"directions {shown(choice)} are not possible: a direction cannot be zero")
+        return given
+    if choice == "random":
+        return _DIRECTIONS.place(dimension=dimension, token_dim=token_dim, smallest=smallest, seed=seed)
+    if choice != "orthonormal":
+        raise InvalidInput(
+            f"directions {shown(choice)} are not known: use random, orthonormal or a list of vectors"
+        )
+    if dimension > token_dim:
+        raise InvalidInput(
+            f"a dimension of {dimension} is not possible with orthonormal directions "
+            f"in {token_dim} dimensions: at most {token_dim}"
+        )
+    return _rows(np.eye(dimension, token_dim))
+
+
+def place_wells(
+    choice: object, *, dimension: int, token_dim: int, smallest_distance: float, seed: int
+) -> Rows:
+    """w_1, ..., w_D in the unit cube: random points at least a distance apart, or given.
+
+    >>> place_wells([[0.25], [0.75]], dimension=2, token_dim=1, smallest_distance=0.2, seed=0)
+    ((0.25,), (0.75,))
+    """
+    diagonal = float(token_dim) ** 0.5
+    smallest = finite_number("smallest_distance", smallest_distance, at_least=0, at_most=diagonal)
+    whole_number("seed", seed, at_least=0)
+    if not isinstance(choice, str):
+        given = matrix("wells", choice, rows=dimension, columns=token_dim)
+        if not all(0 <= entry <= 1 for well in given for entry in well):
+            raise InvalidInput(f"wells {shown(choice)} are not possible: every entry must be from 0 to 1")
+        return given
+    if choice == "random":
+        return _WELLS.place(dimension=dimension, token_dim=token_dim, smallest=smallest, seed=seed)
+    raise InvalidInput(f"wells {shown(choice)} are not known: use random or a list of points")
+
+
+@dataclass(frozen=True)
+class _Scatter:
+    """Draw points one after the other; keep each that is far enough from all that were kept before."""
+
+    option: str
+    draw: Callable[[np.random.Generator, tuple[int, int]], Points]
+    separations: Callable[[Points, Point], Float[np.ndarray, " points"]]
+    candidates: int = 256
+    restarts: int = 64
+
+    def place(self, *, dimension: int, token_dim: int, smallest: float, seed: int) -> Rows:
+        """D points at least `smallest` apart; where there are none to be found, say what can be had."""
+        found = self._search(dimension, token_dim, smallest, seed)
+        if found is not None:
+            return _rows(found)
+        # Every value tried is one that a person can give back and get the same points for.
+        possible = smallest
+        while self._search(dimension, token_dim, possible, seed) is None:
+            possible = round(0.95 * possible, 3) if possible > 0.01 else 0.0
+        raise InvalidInput(
+            f"{self.option} {smallest:g} is not possible for {dimension} points in {token_dim} dimensions: "
+            f"the largest that was found is {possible:g}"
+        )
+
+    def _search(self, dimension: int, token_dim: int, smallest: float, seed: int) -> Points | None:
+        generator = np.random.default_rng(seed)
+        for _ in range(self.restarts):
+            points = self.draw(generator, (max(self.candidates, 8 * dimension), token_dim))
+            kept = self._keep_apart(points, smallest)[:dimension]
+            if len(kept) == dimension:
+                return points[kept]
+        return None
+
+    def _keep_apart(self, points: Points, smallest: float) -> list[int]:
+        kept: list[int] = []
+        free = np.ones(len(points), dtype=bool)
+        while free.any():
+            kept.append(int(np.argmax(free)))
+            free &= self.separations(points, points[kept[-1]]) >= smallest
+            free[kept[-1]] = False
+        return kept
+
+
+def _unit_vectors(generator: np.random.Generator, shape: tuple[int, int]) -> Points:
+    vectors: Points = generator.standard_normal(shape)
+    lengths: Points = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors / lengths
+
+
+def _inside_the_cube(generator: np.random.Generator, shape: tuple[int, int]) -> Points:
+    # A margin to the faces leaves every well room on all sides.
+    return generator.uniform(0.1, 0.9, shape)
+
+
+def _angles(points: Points, point: Point) -> Float[np.ndarray, " points"]:
+    return np.degrees(np.arccos(np.clip(points @ point, -1, 1)))
+
+
+def _distances(points: Points, point: Point) -> Float[np.ndarray, " points"]:
+    return np.linalg.norm(points - point, axis=-1)
+
+
+def _rows(points: Points) -> Rows:
+    return tuple(tuple(float(entry) for entry in point) for point in points)
+
+
+_DIRECTIONS = _Scatter("smallest_angle", _unit_vectors, _angles)
+_WELLS = _Scatter("smallest_distance", _inside_the_cube, _distances)
