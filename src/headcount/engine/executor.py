@@ -3,8 +3,12 @@
 import queue
 import threading
 import time
+import warnings
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
 
 from headcount.engine.frame import Row
 from headcount.engine.machine import Machine, this_machine
@@ -133,3 +137,13 @@ def _train(
 def _tell_problems(store: Store, events: Events) -> None:
     while store.problems:
         events.put(Problem(store.problems.pop(0)))
+
+
+def sweep(trials: Iterable[Trial], folder: Path | str) -> pd.DataFrame:
+    """Train what the folder does not hold yet, and return the rows of these trials."""
+    trials, store = tuple(trials), Store(Path(folder))
+    for event in run(trials, store):
+        if isinstance(event, Problem):
+            warnings.warn(event.line, stacklevel=2)
+    frame = store.frame()
+    return frame[frame["trial"].isin([trial.id for trial in trials])].reset_index(drop=True)

@@ -1,13 +1,12 @@
 """The results frame: one row per trial, the only input of estimates, plots and reports."""
 
 from dataclasses import asdict, dataclass, fields
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
 from headcount.engine.machine import Machine, versions
-from headcount.engine.spec import TaskChoice, Trial
+from headcount.engine.spec import Trial
 from headcount.engine.train import Outcome
 
 ORDER = ["task", "dimension", "length", "heads", "learning_rate", "seed", "trial"]
@@ -50,7 +49,7 @@ class Row:
         return cls(
             trial=trial.id,
             task=trial.task.name,
-            dimension=_dimension(trial.task),
+            dimension=trial.task.dimension,
             token_dim=architecture.token_dim,
             length=trial.length,
             heads=architecture.heads,
@@ -83,8 +82,3 @@ SCHEMA = pa.schema([(column.name, _TYPES[column.type]) for column in fields(Row)
 def table(rows: list[Row]) -> pa.Table:
     """Rows as an Arrow table."""
     return pa.Table.from_pylist([asdict(row) for row in rows], schema=SCHEMA)
-
-
-@lru_cache(maxsize=256)
-def _dimension(task: TaskChoice) -> int:
-    return task.build().dimension

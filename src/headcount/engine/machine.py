@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import jax
-import platformdirs
+from headcount.version import VERSION
 
 Kind = Literal["cpu", "gpu"]
 
@@ -44,14 +44,16 @@ def this_machine() -> Machine:
 @cache
 def versions() -> str:
     """The versions that a result depends on."""
-    return ", ".join(f"{name} {version(name)}" for name in ("headcount", "jax", "jaxlib", "optax", "equinox"))
+    parts = ("jax", "jaxlib", "optax", "equinox")
+    return ", ".join([f"headcount {VERSION}", *(f"{name} {version(name)}" for name in parts)])
 
 
 def _use_compilation_cache() -> None:
     """Programs compiled once are read from disk the next time, unless the user chose a folder already."""
     if jax.config.values["jax_compilation_cache_dir"] is None:
-        folder = os.environ.get("HEADCOUNT_CACHE") or platformdirs.user_cache_dir("headcount")
-        jax.config.update("jax_compilation_cache_dir", str(Path(folder) / "programs"))
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        folder = Path(os.environ.get("HEADCOUNT_CACHE") or Path(home) / "headcount")
+        jax.config.update("jax_compilation_cache_dir", str(folder / "programs"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
 

@@ -32,21 +32,27 @@ class TaskChoice:
 
     def build(self) -> RetrievalTask:
         """The task itself."""
-        return build(self.name, **dict(self.options))
+        return _built(self)
+
+    @property
+    def dimension(self) -> int:
+        """D of the task."""
+        return self.build().dimension
 
 
 @dataclass(frozen=True)
 class Training:
     """How a member is trained, and on how much data.
 
-    AdamW with linear warm-up and a cosine to zero, gradients clipped per member. Every
+    AdamW with linear warm-up (500 steps, or a tenth of the run if that is less) and a cosine to zero,
+    gradients clipped per member. Every
     `evaluate_every` steps the member is judged on validation data and its best state is kept; its
     final error comes from test data that no choice has seen.
     """
 
     steps: int = 10_000
     batch_size: int = 256
-    warmup: int = 500
+    warmup: int | None = None
     weight_decay: float = 0.0
     clip: float = 1.0
     train_samples: int = 8_000
@@ -56,7 +62,10 @@ class Training:
     data_seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "train_samples", "evaluate_every"):
+        _whole("steps", self.steps, 1)
+        if self.warmup is None:
+            object.__setattr__(self, "warmup", min(500, self.steps // 10))
+        for name in ("batch_size", "train_samples", "evaluate_every"):
             _whole(name, getattr(self, name), 1)
         for name in ("validation_samples", "test_samples"):
             _whole(name, getattr(self, name), 2)
@@ -68,7 +77,7 @@ class Training:
             raise InvalidInput(
                 f"steps = {self.steps}: must be a multiple of evaluate_every = {self.evaluate_every}"
             )
-        if self.warmup >= self.steps:
+        if self.warmup is not None and self.warmup >= self.steps:
             raise InvalidInput(f"warmup = {self.warmup}: must be below steps = {self.steps}")
 
 
@@ -125,8 +134,9 @@ class Grid:
 
     def __post_init__(self) -> None:
         for axis in ("dimension", "length", "heads", "head_dim", "hidden", "layers", "learning_rate", "seed"):
-            if getattr(self, axis) == ():
-                raise InvalidInput(f"{axis} = []: needs at least one value")
+            values = getattr(self, axis)
+            if not (isinstance(values, tuple) and values) and not (axis == "dimension" and values is None):
+                raise InvalidInput(f"{axis} = {values!r}: allowed is a tuple of one value or more")
         if self.width is not None:
             _whole("width", self.width, max(self.heads))
 
@@ -143,7 +153,7 @@ class Grid:
         layers, hidden, head_dim, heads = shape
         _whole("length", length, 1)
         _whole("heads", heads, 1)
-        built = _built(task)
+        built = task.build()
         for positions in built.positions:
             positions.indices(length)  # a set that does not fit the length is refused here
         options = dict(self.model)
@@ -164,7 +174,7 @@ class Grid:
 
 @lru_cache(maxsize=1024)
 def _built(task: TaskChoice) -> RetrievalTask:
-    return task.build()
+    return build(task.name, **dict(task.options))
 
 
 def _frozen(value: Any) -> Any:

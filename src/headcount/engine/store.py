@@ -25,7 +25,6 @@ from headcount.engine.pack import Pack
 from headcount.engine.train import initial_state
 from headcount.errors import StorageError
 
-REPORT = "report.html"
 DAMAGED = ".damaged"
 
 
@@ -41,6 +40,7 @@ class Store:
         self.folder = folder
         self.shards = folder / "shards"
         self.checkpoints = folder / "checkpoints"
+        self.page = folder / "report.html"
         self.problems: list[str] = []
 
     def prepare(self) -> set[str]:
@@ -105,7 +105,7 @@ class Store:
         foreign = [
             Unusable(path, "not a file of headcount's", damaged=False)
             for path in sorted([*self.folder.glob("*"), *self.shards.glob("*")])
-            if path not in (self.shards, self.checkpoints, self.folder / REPORT)
+            if path not in (self.shards, self.checkpoints, self.page)
             and path.suffix not in (".parquet", TEMPORARY, DAMAGED)
         ]
         read = [_read(path) for path in sorted(self.shards.glob("*.parquet"))]

@@ -1,6 +1,7 @@
 """A pack from start to finish, one chunk at a time. Between chunks the host may look, save or stop."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,9 +12,10 @@ from jaxtyping import Array, Float
 
 from headcount.engine.data import Data, Split, data_of
 from headcount.engine.lanes import for_each_member, stack
-from headcount.engine.machine import Machine
+from headcount.engine.machine import Machine, this_machine
 from headcount.engine.member import Conditions, Member, advance, predict, start
-from headcount.engine.pack import Pack
+from headcount.engine.pack import Pack, plan
+from headcount.engine.spec import Trial
 from headcount.models import Padding, Transformer, pad, unpad
 
 CHUNK_SECONDS = {"cpu": 1.0, "gpu": 3.0}
@@ -171,3 +173,15 @@ def _nmse(
     truth = np.asarray(split.y, np.float64)[datasets]
     squares = (np.asarray(predicted, np.float64) - truth) ** 2
     return (squares.mean(axis=1) / truth.var(axis=1)).mean(axis=-1)
+
+
+def train(trials: Iterable[Trial], *, machine: Machine | None = None) -> list[Outcome]:
+    """Train members here and now and return them with their models, in the order of the trials."""
+    trials, machine = tuple(trials), machine or this_machine()
+    found: dict[str, Outcome] = {}
+    for pack in plan(trials, machine):
+        training = PackTraining(pack, machine)
+        while not training.finished:
+            training.chunk()
+        found |= zip((trial.id for trial in pack.trials), training.outcomes(), strict=True)
+    return [found[trial.id] for trial in trials]

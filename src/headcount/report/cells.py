@@ -38,9 +38,15 @@ class Section:
         """Every length that was tried, smallest first."""
         return sorted(int(length) for length in self.members["length"].unique())
 
-    def is_below(self, heads: int) -> bool:
-        """Whether h < D: too few heads, as far as the theory can say."""
-        return self.dimension is not None and heads < self.dimension
+    @property
+    def below(self) -> list[int]:
+        """The h < D: too few, as far as the theory can say."""
+        return [heads for heads in self.heads if self.dimension is not None and heads < self.dimension]
+
+    @property
+    def enough(self) -> list[int]:
+        """The h >= D, and every h where D is not known."""
+        return self.heads[len(self.below) :]
 
 
 def sections(frame: pd.DataFrame) -> Iterator[Section]:

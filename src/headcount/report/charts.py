@@ -4,7 +4,7 @@ The deciding plot is `error_against_length`: error grows with T as long as heads
 first flat line is D.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -17,12 +17,12 @@ from headcount.report.error_axis import Decades, decades, scientific
 
 PLOT_HEIGHT = 380
 ROW_HEIGHT = 30
-LEGEND_COLUMNS = 8
+LEGEND_ENTRY, WIDEST_ENTRY = 50, 80
 LEGEND_OFFSET = 12
 GRADIENT_LENGTH = 280
 FADED = 0.08
 STRIP = -16  # pixels above the plot: a member without an error has no place on the axis
-STRIP_WIDTH = 28
+MEMBERS_WIDTH = 28  # pixels that the members of one length are spread over
 SHAPES = {
     "finished": "circle",
     "diverged": "M-0.8,-0.8L0.8,0.8M0.8,-0.8L-0.8,0.8",
@@ -39,16 +39,22 @@ def error_against_length(frame: pd.DataFrame) -> alt.LayerChart:
     section = only_section(frame)
     axis = decades(section.members["test_error"])
     highlight = alt.selection_point(name="highlight", fields=["heads"], bind="legend", toggle="true")
-    members = _placed(section.members, axis=axis)
     selected = _placed(selected_members(section), axis=axis)
     base = alt.Chart().encode(x=_length(section), y=_error(section, axis=axis), color=_head_colour(section))
+    aside = {"size": 26, "strokeWidth": 1.3, "xOffset": _side_by_side(section)}
     return _calm(
         [
-            _lines(base, selected, section=section, highlight=highlight).add_params(highlight),
-            _points(base, members, highlight=highlight, opacity=0.6).mark_point(size=26, strokeWidth=1.3),
-            _points(base, selected, highlight=highlight, opacity=1).mark_point(size=60, filled=True),
+            _lines(base, section=section, highlight=highlight).add_params(highlight),
+            _points(base, data="members", highlight=highlight, opacity=0.6).mark_point(**aside),
+            _points(base, data="selected", highlight=highlight, opacity=1).mark_point(size=60, filled=True),
             *_strip(base, section=section, highlight=highlight),
         ],
+        datasets={
+            "paths": _paths(selected, section=section),
+            "members": _placed(section.members, axis=axis),
+            "selected": selected,
+            "lost": _lost_cells(section),
+        },
         height=PLOT_HEIGHT,
         description=f"Test error against length, one line for each of {len(section.heads)} numbers of heads",
     )
@@ -62,7 +68,7 @@ def heat_map(frame: pd.DataFrame) -> alt.LayerChart:
     section = only_section(frame)
     table = cell_table(section)
     axis = decades(table["best"])
-    cells = _cells(table, section=section, axis=axis)
+    cells = _cells(section)
     return _calm(
         [
             cells.mark_rect(cornerRadius=3).encode(color=_error_colour(axis)),
@@ -70,18 +76,20 @@ def heat_map(frame: pd.DataFrame) -> alt.LayerChart:
             cells.mark_text(fontSize=11, color=alt.expr("datum.ink")).encode(text="written:N"),
             *_border(section),
         ],
+        datasets={"cells": _written(table, axis=axis), "border": pd.DataFrame({"heads": section.enough[:1]})},
         height=ROW_HEIGHT * len(section.heads),
         description="Test error of the selected member for every number of heads and every length",
     )
 
 
-def _lines(
-    base: alt.Chart, selected: pd.DataFrame, *, section: Section, highlight: alt.Parameter
-) -> alt.Chart:
-    # A cell in which every member failed must break the line, not be bridged: it stays, without a value.
+def _paths(selected: pd.DataFrame, *, section: Section) -> pd.DataFrame:
+    """A cell in which every member failed must break its line, not be bridged: it stays, without a value."""
     grid = pd.MultiIndex.from_product([section.heads, section.lengths], names=CELL)
-    path = selected.set_index(CELL)[["shown"]].reindex(grid).reset_index()
-    dashes = [[5, 4] if section.is_below(heads) else [1, 0] for heads in section.heads]
+    return selected.set_index(CELL)[["shown"]].reindex(grid).reset_index()
+
+
+def _lines(base: alt.Chart, *, section: Section, highlight: alt.Parameter) -> alt.Chart:
+    dashes = [[5, 4]] * len(section.below) + [[1, 0]] * len(section.enough)
     lines: alt.Chart = base.mark_line(strokeCap="round", strokeJoin="round").encode(
         strokeDash=alt.StrokeDash(
             "heads:O", scale=alt.Scale(domain=section.heads, range=dashes), legend=_legend(section)
@@ -89,10 +97,10 @@ def _lines(
         strokeWidth=alt.condition(_is_dimension(section), alt.value(3.5), alt.value(1.8)),
         opacity=alt.condition(highlight, alt.value(1), alt.value(FADED)),
     )
-    return lines.properties(data=_rows(path), name="lines")
+    return lines.properties(data=alt.NamedData("paths"), name="lines")
 
 
-def _points(base: alt.Chart, members: pd.DataFrame, *, highlight: alt.Parameter, opacity: float) -> alt.Chart:
+def _points(base: alt.Chart, *, data: str, highlight: alt.Parameter, opacity: float) -> alt.Chart:
     shapes = alt.Scale(domain=list(SHAPES), range=list(SHAPES.values()))
     points: alt.Chart = base.encode(
         shape=alt.Shape("mark:N", scale=shapes, legend=None),
@@ -105,16 +113,15 @@ def _points(base: alt.Chart, members: pd.DataFrame, *, highlight: alt.Parameter,
             "status:N",
         ],
     )
-    return points.properties(data=_rows(members))
+    return points.properties(data=alt.NamedData(data))
 
 
 def _strip(base: alt.Chart, *, section: Section, highlight: alt.Parameter) -> list[alt.Chart]:
     """The members that diverged before they had any error: one cross per cell, above the axis."""
-    lost = _lost_cells(section)
-    if lost.empty:
+    if not _is_lost(section.members).any():
         return []
     crosses = base.mark_point(
-        shape=SHAPES["diverged"], size=34, strokeWidth=1.6, xOffset=alt.expr("datum.offset")
+        shape=SHAPES["diverged"], size=34, strokeWidth=1.6, xOffset=_side_by_side(section)
     ).encode(
         y=alt.value(STRIP),
         opacity=alt.condition(highlight, alt.value(1), alt.value(FADED)),
@@ -124,21 +131,17 @@ def _strip(base: alt.Chart, *, section: Section, highlight: alt.Parameter) -> li
         ],
     )
     label = (
-        alt.Chart(_rows(pd.DataFrame({"label": ["diverged"]})))
+        alt.Chart(alt.InlineData(values=[{}]))
         .mark_text(align="right", fontSize=11, color="currentColor", opacity=0.75)
-        .encode(x=alt.value(-6), y=alt.value(STRIP), text="label:N")
+        .encode(x=alt.value(-6), y=alt.value(STRIP), text=alt.value("diverged"))
     )
-    return [crosses.properties(data=_rows(lost)), label]
+    return [crosses.properties(data=alt.NamedData("lost")), label]
 
 
 def _lost_cells(section: Section) -> pd.DataFrame:
-    # Crosses of one length stand side by side, in the order of their heads.
-    slots = np.linspace(-STRIP_WIDTH / 2, STRIP_WIDTH / 2, len(section.heads) + 2)[1:-1]
-    offsets = dict(zip(section.heads, slots, strict=True))
     rows = [
         {
             **cell.iloc[0][CELL],
-            "offset": offsets[cell["heads"].iloc[0]],
             "diverged": f"{cell['lost'].sum()} of {len(cell)} members",
             "seeds": _listed(cell.loc[cell["lost"], "seed"]),
             "learning_rates": _listed(cell.loc[cell["lost"], "learning_rate"]),
@@ -147,6 +150,12 @@ def _lost_cells(section: Section) -> pd.DataFrame:
         if cell["lost"].any()
     ]
     return pd.DataFrame(rows)
+
+
+def _side_by_side(section: Section) -> alt.ExprRef:
+    """Members of one length stand beside each other in the order of their heads, or they would hide there."""
+    middle, step = (len(section.heads) - 1) / 2, MEMBERS_WIDTH / len(section.heads)
+    return alt.expr(f"(indexof({section.heads}, datum.heads) - {middle}) * {step}")
 
 
 def _is_lost(members: pd.DataFrame) -> "pd.Series[bool]":
@@ -182,16 +191,16 @@ def _error(section: Section, *, axis: Decades) -> alt.Y:
 
 
 def _head_colour(section: Section) -> alt.Color:
-    colours = head_colours(section.heads, dimension=section.dimension)
+    colours = head_colours(below=len(section.below), enough=len(section.enough))
     return alt.Color("heads:O", scale=alt.Scale(domain=section.heads, range=colours), legend=_legend(section))
 
 
 def _legend(section: Section) -> alt.Legend:
     return alt.Legend(
-        title="heads h" if section.dimension is None else "heads h, dashed where h < D",
+        title="heads h, dashed where h < D" if section.below else "heads h",
         orient="top",
         offset=LEGEND_OFFSET - (2 * STRIP if _is_lost(section.members).any() else 0),
-        columns=LEGEND_COLUMNS,
+        columns=alt.expr(f"max(1, floor((width - {WIDEST_ENTRY}) / {LEGEND_ENTRY}) + 1)"),
         columnPadding=14,
         symbolType="stroke",
         symbolSize=320,
@@ -200,17 +209,22 @@ def _legend(section: Section) -> alt.Legend:
     )
 
 
-def _cells(table: pd.DataFrame, *, section: Section, axis: Decades) -> alt.Chart:
+def _written(table: pd.DataFrame, *, axis: Decades) -> pd.DataFrame:
+    """The trained cells, with what is printed in each and the ink that can be read on its colour."""
     trained = table[table["members"] > 0]
     best = trained["best"]
-    shown = trained.assign(
+    return trained.assign(
         shown=axis.place(best),
         written=["×" if np.isnan(error) else scientific(error) for error in best],
         ink=np.select([best.isna(), best < axis.middle], ["currentColor", "white"], "black"),
     )
-    cells: alt.Chart = alt.Chart(_rows(shown)).encode(
-        x=alt.X("length:O", title="length T", **_band(section.lengths, label="datum.value")),
-        y=alt.Y("heads:O", title="heads h", **_band(section.heads, label=_head_label(section))),
+
+
+def _cells(section: Section) -> alt.Chart:
+    cells: alt.Chart = alt.Chart(alt.NamedData("cells")).encode(
+        # Both gaps come out at a few pixels, whatever the number of lengths.
+        x=alt.X("length:O", title="length T", **_band(section.lengths, gap=0.005 * len(section.lengths))),
+        y=alt.Y("heads:O", title="heads h", **_band(section.heads, gap=0.08, label=_head_label(section))),
         tooltip=[
             *("heads:O", "length:O", alt.Tooltip("written:N", title="test error")),
             *("members:Q", alt.Tooltip("failed:Q", title="failed members")),
@@ -228,18 +242,17 @@ def _outlines(cells: alt.Chart) -> alt.Chart:
 
 def _border(section: Section) -> list[alt.Chart]:
     """The line between too few heads and enough, where the grid has both."""
-    enough = [heads for heads in section.heads if not section.is_below(heads)]
-    if not enough or len(enough) == len(section.heads):
+    if not section.below or not section.enough:
         return []
-    rule = alt.Chart(_rows(pd.DataFrame({"heads": enough[:1]}))).mark_rule(
+    rule = alt.Chart(alt.NamedData("border")).mark_rule(
         color="currentColor", strokeWidth=2, strokeCap="round", yOffset=-1
     )
     return [rule.encode(y=alt.Y("heads:O", bandPosition=0))]
 
 
-def _band(values: Sequence[int], *, label: str) -> dict[str, Any]:
+def _band(values: Sequence[int], *, gap: float, label: str = "datum.label") -> dict[str, Any]:
     return {
-        "scale": alt.Scale(domain=values, paddingInner=0.06, paddingOuter=0),
+        "scale": alt.Scale(domain=values, paddingInner=min(gap, 0.2), paddingOuter=0),
         "axis": alt.Axis(labelAngle=0, labelExpr=label, ticks=False, labelPadding=8),
     }
 
@@ -271,13 +284,15 @@ def _listed(values: "pd.Series[Any]") -> str:
     return ", ".join(f"{value:g}" for value in sorted(values.unique()))
 
 
-def _rows(frame: pd.DataFrame) -> alt.InlineData:
+def _rows(frame: pd.DataFrame) -> list[Any]:
     """The frame written out: Altair refuses one of more than 5000 rows, and JSON has no NaN."""
     rows: list[Any] = frame.astype(object).where(frame.notna(), None).to_dict(orient="records")
-    return alt.InlineData(values=rows)
+    return rows
 
 
-def _calm(layers: Sequence[alt.Chart], *, height: int, description: str) -> alt.LayerChart:
+def _calm(
+    layers: Sequence[alt.Chart], *, datasets: Mapping[str, pd.DataFrame], height: int, description: str
+) -> alt.LayerChart:
     """The layers as one chart whose text and rules take the colour of the page around them."""
     text = {
         **{"labelColor": "currentColor", "labelFontSize": 12},
@@ -285,7 +300,13 @@ def _calm(layers: Sequence[alt.Chart], *, height: int, description: str) -> alt.
     }
     axis = {"tickColor": "currentColor", "gridColor": "currentColor", "gridOpacity": 0.12, "domain": False}
     chart: alt.LayerChart = (
-        alt.LayerChart(layer=list(layers), width="container", height=height, description=description)
+        alt.LayerChart(
+            layer=list(layers),
+            datasets={name: _rows(frame) for name, frame in datasets.items()},
+            width="container",
+            height=height,
+            description=description,
+        )
         .configure(background="transparent", font="system-ui, sans-serif", padding=4)
         .configure_axis(**text, **axis, titlePadding=10)
         .configure_legend(**text)

@@ -12,17 +12,16 @@ import numpy as np
 Colour = tuple[int, int, int]
 
 BELOW: tuple[Colour, ...] = ((202, 128, 0), (205, 84, 20), (190, 38, 60))
-FROM: tuple[Colour, ...] = ((30, 150, 200), (45, 110, 225), (115, 80, 215))
+ENOUGH: tuple[Colour, ...] = ((30, 150, 200), (45, 110, 225), (115, 80, 215))
 
 
-def head_colours(heads: Sequence[int], *, dimension: int | None) -> list[str]:
-    """The colour of every h, in order; without a known D all of them are cool.
+def head_colours(*, below: int, enough: int) -> list[str]:
+    """The colours of so many h < D, and then of so many h >= D.
 
-    >>> head_colours([1, 2], dimension=2)
-    ['#ca8000', '#1e96c8']
+    >>> head_colours(below=1, enough=2)
+    ['#ca8000', '#1e96c8', '#7350d7']
     """
-    below = sum(dimension is not None and count < dimension for count in heads)
-    return [*_ramp(BELOW, steps=below), *_ramp(FROM, steps=len(heads) - below)]
+    return [*_ramp(BELOW, steps=below), *_ramp(ENOUGH, steps=enough)]
 
 
 def _ramp(stops: Sequence[Colour], *, steps: int) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-SMALLEST_EXPONENT = -300  # 10 ** -324 is already 0 in float64
+FURTHEST = 300  # 10 ** -324 is already 0 in float64, and 10 ** 309 infinite
 
 
 def scientific(value: float) -> str:
@@ -48,8 +48,8 @@ class Decades:
         return [10.0**exponent for exponent in range(self.low, self.high + 1, math.ceil(span / most))]
 
     def place(self, errors: "pd.Series[float]") -> "pd.Series[float]":
-        """Zero has no logarithm: it goes to the lower edge, where its mark points down."""
-        return errors.clip(lower=self.domain[0])
+        """Every error at its own value, but zero, which has no logarithm, at the lower edge."""
+        return errors.clip(*self.domain)
 
 
 def decades(errors: "pd.Series[float]") -> Decades:
@@ -58,6 +58,6 @@ def decades(errors: "pd.Series[float]") -> Decades:
     positive = finite[finite > 0]
     if positive.empty:
         return Decades(low=-8, high=0)
-    low = max(math.floor(math.log10(positive.min())), SMALLEST_EXPONENT)
-    high = max(math.ceil(math.log10(positive.max())), low + 1)
+    low = min(max(math.floor(math.log10(positive.min())), -FURTHEST), FURTHEST - 1)
+    high = min(max(math.ceil(math.log10(positive.max())), low + 1), FURTHEST)
     return Decades(low=low - int((finite == 0).any()), high=high)

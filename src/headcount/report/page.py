@@ -1,7 +1,6 @@
 """Results frame → one self-contained HTML page: it opens from disk, without a network, for ever."""
 
 import functools
-import os
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,7 @@ import jinja2
 import pandas as pd
 import vl_convert
 
-from headcount.errors import StorageError
+from headcount.engine.files import write_whole
 from headcount.report.cells import Section, cell_table, sections
 from headcount.report.charts import error_against_length, heat_map
 from headcount.report.error_axis import scientific
@@ -41,18 +40,7 @@ class Figures:
 def write_page(frame: pd.DataFrame, path: Path, *, title: str, findings: Sequence[str], command: str) -> None:
     """Write the page so that `path` holds either what it held before or the whole new page."""
     page = render_page(frame, title=title, findings=findings, command=command)
-    path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.unfinished")
-    try:
-        with unfinished.open("w", encoding="utf-8") as file:
-            file.write(page)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(Path(path), lambda file: file.write(page.encode()))
 
 
 def render_page(frame: pd.DataFrame, *, title: str, findings: Sequence[str], command: str) -> str:

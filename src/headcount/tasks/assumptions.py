@@ -26,8 +26,8 @@ def check(task: RetrievalTask, *, length: int, seed: int = 0) -> Assumptions:
     The lower bound on parameters rests on Assumptions 1 and 2, the upper bounds on Assumption 3: a
     bound says something about a task only where its assumptions hold.
 
-    >>> from headcount.tasks.library import bowls, max_sum
-    >>> check(bowls(), length=8).verdict("2"), check(max_sum(), length=8).verdict("2")
+    >>> from headcount.tasks.library import bowls, extremes
+    >>> check(bowls(dimension=2), length=8).verdict("2"), check(extremes(), length=8).verdict("2")
     ('holds', 'fails')
     """
     whole_number("seed", seed, at_least=0)
@@ -62,7 +62,7 @@ def _domain(task: RetrievalTask) -> Finding:
 
 
 def _range(landscape: Landscape) -> Finding:
-    low, high = landscape.values.min(), landscape.values.max()
+    low, high = (round(float(end), 6) + 0.0 for end in (landscape.values.min(), landscape.values.max()))
     finite = all(minimum.all_finite for minimum in landscape.lowest)
     inside = finite and low >= -_ROUNDING and high <= 1 + _ROUNDING
     found = f"the f_i take values from {low:.4g} to {high:.4g}" if finite else "some f_i is not finite"

@@ -47,16 +47,19 @@ def survey(task: RetrievalTask, *, seed: int) -> Landscape:
     def outer(z: Float[Array, " dimension"]) -> Float[Array, " output_dim"]:
         return jnp.ravel(task.outer(z))
 
-    lowest = minima(below, inputs=task.token_dim, seed=seed)
+    def both_ways(token: Float[Array, " token_dim"]) -> Float[Array, " twice_dimension"]:
+        return jnp.concatenate([below(token), -below(token)])
+
+    found = minima(both_ways, inputs=task.token_dim, seed=seed)
+    lowest, highest = found[: task.dimension], found[task.dimension :]
     points = np.stack([minimum.point for minimum in lowest])
-    highest = minima(lambda token: -below(token), inputs=task.token_dim, seed=seed)
     bounds = np.asarray([[low.value, -high.value] for low, high in zip(lowest, highest, strict=True)])
     takes_min = np.asarray(task.extrema) == "min"
     values = np.where(takes_min[:, None], bounds, 1 - bounds[:, ::-1])
     corner = np.where(takes_min, values[:, 0], values[:, 1])
     with jax.enable_x64(True):
         hessians = np.asarray(jax.jit(jax.vmap(jax.hessian(below)))(points))
-        partial_derivatives = np.asarray(jax.jacobian(outer)(jnp.asarray(corner)))
+        partial_derivatives = np.asarray(jax.jit(jax.jacobian(outer))(corner))
     own_hessians = np.nan_to_num(hessians[np.arange(task.dimension), np.arange(task.dimension)])
     return Landscape(
         lowest=lowest,

@@ -11,6 +11,7 @@ from headcount.tasks.validation import Rows, finite_number, matrix, shown, whole
 
 Point = Float[np.ndarray, " token_dim"]
 Points = Float[np.ndarray, "points token_dim"]
+Separations = Float[np.ndarray, " points"]
 
 
 def place_directions(
@@ -72,7 +73,7 @@ class _Scatter:
 
     option: str
     draw: Callable[[np.random.Generator, tuple[int, int]], Points]
-    separations: Callable[[Points, Point], Float[np.ndarray, " points"]]
+    separations: Callable[[Points, Point], Separations]
     candidates: int = 256
     restarts: int = 64
 
@@ -110,9 +111,8 @@ class _Scatter:
 
 
 def _unit_vectors(generator: np.random.Generator, shape: tuple[int, int]) -> Points:
-    vectors: Points = generator.standard_normal(shape)
-    lengths: Points = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return vectors / lengths
+    vectors = generator.standard_normal(shape)
+    return np.divide(vectors, np.linalg.norm(vectors, axis=-1, keepdims=True))
 
 
 def _inside_the_cube(generator: np.random.Generator, shape: tuple[int, int]) -> Points:
@@ -120,12 +120,14 @@ def _inside_the_cube(generator: np.random.Generator, shape: tuple[int, int]) -> 
     return generator.uniform(0.1, 0.9, shape)
 
 
-def _angles(points: Points, point: Point) -> Float[np.ndarray, " points"]:
-    return np.degrees(np.arccos(np.clip(points @ point, -1, 1)))
+def _angles(points: Points, point: Point) -> Separations:
+    angles: Separations = np.degrees(np.arccos(np.clip(points @ point, -1, 1)))
+    return angles
 
 
-def _distances(points: Points, point: Point) -> Float[np.ndarray, " points"]:
-    return np.linalg.norm(points - point, axis=-1)
+def _distances(points: Points, point: Point) -> Separations:
+    distances: Separations = np.linalg.norm(points - point, axis=-1)
+    return distances
 
 
 def _rows(points: Points) -> Rows:

@@ -14,7 +14,7 @@ Point = Float[np.ndarray, " inputs"]
 Points = Float[np.ndarray, "points inputs"]
 
 _CLOUD = 2048
-_STARTS = 24
+_STARTS = 16
 _MOST_CORNERS = 1024
 _AS_LOW = 1e-7  # of the spread of the values: kinks stop a descent this early
 _APART = 1e-2  # of the cube's edge: two descents into one flat well may end this far from each other
@@ -62,7 +62,7 @@ def _minimum(
     values: Float[np.ndarray, " points"],
 ) -> Minimum:
     def objective(x: Point) -> tuple[float, Point]:
-        value, slope = (np.nan_to_num(np.asarray(part[output])) for part in slopes(x))
+        value, slope = (np.nan_to_num(np.asarray(part)[output]) for part in slopes(x))
         return float(value), slope
 
     lowest_first = np.argsort(values)

@@ -1,0 +1,106 @@
+"""What the engine promises of a device: one compile for a column of head counts, memory that never runs
+out, and full float32 products.
+
+    python benchmarks/scale.py                   10,000 members on a GPU, 200 on a CPU
+
+Writes benchmarks/results/scale-<kind>.json.
+"""
+
+import argparse
+import json
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from headcount.engine import Grid, PackTraining, TaskChoice, Training, plan, this_machine
+from headcount.engine.machine import versions
+from headcount.models import Architecture, Transformer
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def product_error() -> float:
+    """Relative error of the model's output against float64 on the host: TF32 would show as about 3e-4."""
+    architecture = Architecture(
+        token_dim=64, heads=8, head_dim=32, encoder_hidden=(256,), readout_hidden=(256,)
+    )
+    model = Transformer.initialise(architecture, seed=0)
+    x = np.random.default_rng(0).normal(size=(64, 128, 64)).astype(np.float32)
+    fast = np.asarray(jax.jit(jax.vmap(model))(x), np.float64)
+    with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
+        double = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), model)
+        exact = np.asarray(jax.vmap(double)(x.astype(np.float64)))
+    return float(np.linalg.norm(fast - exact) / np.linalg.norm(exact))
+
+
+def column() -> dict[str, Any]:
+    """A column h = 1..5 at T = 128: how many shapes, and how long they take to compile."""
+    machine = this_machine()
+    grid = Grid(TaskChoice.of("max_sum"), length=(128,), heads=(1, 2, 3, 4, 5), seed=tuple(range(8)))
+    packs = plan(grid.trials(), machine)
+    seconds = [PackTraining(pack, machine).compile() for pack in packs]
+    shapes = {pack.architecture for pack in packs}
+    return {"shapes": len(shapes), "packs": len(packs), "longest_compile_seconds": max(seconds)}
+
+
+def many(members: int) -> dict[str, Any]:
+    """A grid of many members for a hundred steps, at the size of the paper's largest cell."""
+    machine = this_machine()
+    grid = Grid(
+        TaskChoice.of("max_sum"),
+        length=(128,),
+        heads=(1, 2, 3, 4, 5),
+        seed=tuple(range(members // 5)),
+        training=Training(steps=20, evaluate_every=20),
+    )
+    began = time.perf_counter()
+    packs = plan(grid.trials(), machine)
+    planning = time.perf_counter() - began
+    finite = 0
+    for pack in packs:
+        training = PackTraining(pack, machine)
+        while not training.finished:
+            training.chunk()
+        finite += int(np.isfinite(training.errors).sum())
+    peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
+    return {
+        "members": members,
+        "packs": len(packs),
+        "largest_pack": max(len(pack.trials) for pack in packs),
+        "finite": finite,
+        "planning_seconds": planning,
+        "seconds": time.perf_counter() - began,
+        "peak_device_gib": None if peak is None else peak / 2**30,
+        "peak_host_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+    }
+
+
+def main() -> None:
+    machine = this_machine()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--members", type=int, default=10_000 if machine.kind == "gpu" else 200)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    jax.config.update("jax_enable_compilation_cache", False)
+    result = {
+        "machine": machine.name,
+        "kind": machine.kind,
+        "memory_gib": machine.memory / 2**30,
+        "relative_product_error": product_error(),
+        "column": column(),
+        "many": many(arguments.members),
+        "versions": versions(),
+    }
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / f"scale-{machine.kind}.json").write_text(json.dumps(result, indent=2) + "\n")
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()

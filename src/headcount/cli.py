@@ -1,0 +1,167 @@
+"""The command line: a thin skin over the library. Mistakes are one line, and exit code 2."""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from typer.exceptions import TyperException
+
+from headcount.errors import HeadcountError, InvalidInput
+
+if TYPE_CHECKING:
+    from headcount.engine import Store, Trial
+
+INTERRUPTED = 130
+MISTAKE = 2
+
+app = typer.Typer(
+    name="headcount",
+    help="How many attention heads does this task need? An answer, with evidence.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+Out = Annotated[Path, typer.Option("--out", help="Folder for the results; run again with it to resume.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
+
+
+@app.callback()
+def headcount() -> None:
+    """How many attention heads does this task need? An answer, with evidence."""
+
+
+@app.command(epilog="Example:  headcount demo --out demo")
+def demo(
+    out: Out = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Seed of the data and of the first start.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """See the phase transition on this machine, in about a minute.
+
+    Trains small transformers on y = sum of D maxima, for D = 2 and 3, with one head to D + 1. The error
+    falls by orders of magnitude at D heads, at every length.
+    """
+    from headcount.demo import demo_trials
+
+    command = f"headcount demo --out {shlex.quote(str(out))} --seed {seed}"
+    _run(demo_trials(seed=seed), out, title="The error falls at h = D", command=command, as_json=as_json)
+
+
+@app.command(epilog="Example:  headcount sweep spec.toml --out runs/mine")
+def sweep(
+    spec: Annotated[Path, typer.Argument(help="A .toml or .py file.", show_default=False)],
+    out: Out = Path("runs"),
+    seed: Annotated[int, typer.Option(help="Added to every seed of SPEC.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Train a whole grid; run it again to resume.
+
+    SPEC is a TOML file with the tables task, model and training, in which a list is an axis of the grid, or
+    a Python file that defines `grid` or `trials`. `headcount example` prints one to start from.
+    """
+    from headcount.specfile import load
+
+    trials = [replace(trial, seed=trial.seed + seed) for trial in load(spec)]
+    command = f"headcount sweep {shlex.quote(str(spec))} --out {shlex.quote(str(out))} --seed {seed}"
+    _run(trials, out, title=spec.name, command=command, as_json=as_json)
+
+
+@app.command()
+def example() -> None:
+    """Print a SPEC for `headcount sweep` to start from."""
+    from headcount.specfile import EXAMPLE
+
+    print(EXAMPLE, end="")
+
+
+@app.command(epilog="Example:  headcount report runs/mine")
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Make the page again, from the results alone."""
+    from headcount.engine import Store
+
+    _report(
+        Store(folder),
+        title=folder.name,
+        command=f"headcount report {shlex.quote(str(folder))}",
+        as_json=as_json,
+    )
+
+
+def main() -> None:
+    """Run the command line; a person's mistake is one line and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except HeadcountError as error:
+        code = _mistake(str(error))
+    except TyperException as error:
+        code = _mistake(error.format_message())
+    except (KeyboardInterrupt, typer.Abort):
+        print("headcount: interrupted", file=sys.stderr)
+        code = INTERRUPTED
+    sys.exit(code)
+
+
+def _mistake(message: str) -> int:
+    print(f"headcount: error: {' '.join(message.split())}", file=sys.stderr)
+    return MISTAKE
+
+
+def _run(trials: Sequence["Trial"], out: Path, *, title: str, command: str, as_json: bool) -> None:
+    """Train into a folder while a person looks on, then write the page."""
+    from headcount.engine import Store, run
+    from headcount.terminal import LiveGrid
+
+    store = Store(out)
+    try:
+        with LiveGrid(trials, Console(stderr=True, quiet=as_json)) as view:
+            for event in run(trials, store):
+                view.tell(event)
+    except KeyboardInterrupt:
+        print(
+            f"headcount: interrupted; what is finished is kept. To go on: {command}",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(INTERRUPTED)  # a chunk may still be running in its thread: nothing of it is needed
+    _report(store, title=title, command=command, as_json=as_json)
+
+
+def _report(store: "Store", *, title: str, command: str, as_json: bool) -> None:
+    """Write the page of a results folder and say what it shows."""
+    from headcount.estimate import transitions
+    from headcount.report import write_page
+
+    frame = store.frame()
+    for problem in store.problems:
+        print(f"headcount: {problem}", file=sys.stderr)
+    if frame.empty:
+        raise InvalidInput(f"{store.folder}: holds no finished trial")
+    found = transitions(frame)
+    write_page(
+        frame, store.page, title=title, findings=[str(transition) for transition in found], command=command
+    )
+    failed = int((frame["status"] == "diverged").sum())
+    if as_json:
+        summary = {
+            "members": len(frame),
+            "failed": failed,
+            "transitions": [{**asdict(transition), "clear": transition.clear} for transition in found],
+            "page": str(store.page),
+        }
+        print(json.dumps(summary, indent=2))
+        return
+    for transition in found:
+        print(transition)
+    print(f"{len(frame)} members, {failed} failed. Page: {store.page}")

@@ -1,0 +1,153 @@
+"""The page as a person meets it: opened from disk, without a network, in a real browser."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from believable import believable_frame, diverge, in_cell
+from playwright.sync_api import Browser, Locator, Page, sync_playwright
+
+from headcount.report import write_page
+
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
+    *("--disable-sync", "--no-first-run"),
+]
+
+pytestmark = pytest.mark.browser
+
+
+@dataclass
+class Opened:
+    """A page together with everything it asked for and complained about."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def chart(self, name: str) -> Locator:
+        return self.page.locator(f'[data-specification="{name}-1"]')
+
+
+def open_page(browser: Browser, path: Path, *, width: int = 1200, scheme: str = "light") -> Opened:
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True, service_workers="block"
+    )
+    opened = Opened(context.new_page())
+    opened.page.on("request", lambda request: opened.requests.append(request.url))
+    opened.page.on("pageerror", lambda error: opened.complaints.append(str(error)))
+    opened.page.on("console", lambda message: opened.complaints.append(f"{message.type}: {message.text}"))
+    opened.page.goto(path.as_uri())
+    opened.chart("heat").locator("svg").wait_for()
+    return opened
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("Chromium was not found: the browser test did not run")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    frame = believable_frame(seeds=2)
+    frame = diverge(frame, in_cell(frame, heads=3, length=32))
+    path = tmp_path_factory.mktemp("page") / "report of 100 %.html"
+    write_page(frame, path, title="Heads", findings=["It needs 4 heads."], command="headcount demo")
+    return path
+
+
+@pytest.fixture(scope="module")
+def opened(browser: Browser, path: Path) -> Opened:
+    return open_page(browser, path)
+
+
+def test_every_number_of_heads_has_a_line(opened: Opened):
+    lines = opened.chart("plot").locator('path[aria-roledescription="line mark"]')
+    assert lines.count() == 6
+    assert all(line.bounding_box()["width"] > 100 for line in lines.all())
+
+
+def test_every_member_with_an_error_is_a_point(opened: Opened):
+    points = opened.chart("plot").locator('path[aria-roledescription="point"][aria-label*="seed"]')
+    members, selected, crosses = 6 * 5 * 4 - 4, 6 * 5 - 1, 1
+    assert points.count() == members + selected + crosses
+
+
+def test_the_heat_map_writes_a_number_in_every_cell(opened: Opened):
+    cells = opened.chart("heat").locator(".mark-text.role-mark text").all_text_contents()
+    assert len(cells) == 6 * 5
+    assert cells.count("×") == 1
+
+
+def test_a_point_tells_its_value_when_pointed_at(opened: Opened):
+    points = opened.chart("plot").locator('path[aria-roledescription="point"][aria-label*="heads: 4"]')
+    point = points.last
+    (error,) = re.findall(r"; test error: ([^;]+);", point.get_attribute("aria-label"))
+    point.hover()
+    tooltip = opened.page.locator("#vg-tooltip-element.visible")
+    tooltip.wait_for()
+    text = tooltip.inner_text()
+    assert error in text
+    assert all(word in text for word in ("heads", "length", "seed", "learning rate"))
+
+
+def test_a_click_on_the_legend_fades_the_other_lines_and_a_second_restores_them(opened: Opened):
+    chart = opened.chart("plot")
+    entry = chart.locator(".role-legend-label text", has_text="4 = D")
+
+    def opacities() -> list[float]:
+        lines = chart.locator('path[aria-roledescription="line mark"]')
+        return [float(line.get_attribute("opacity") or 1) for line in lines.all()]
+
+    before = opacities()
+    entry.click()
+    opened.page.wait_for_function(
+        'document.querySelector(\'path[aria-roledescription="line mark"][opacity="0.08"]\')'
+    )
+    clicked = opacities()
+    entry.click()
+    opened.page.wait_for_function(
+        '!document.querySelector(\'path[aria-roledescription="line mark"][opacity="0.08"]\')'
+    )
+    assert before == opacities() == [1] * 6
+    assert sorted(clicked) == [0.08] * 5 + [1]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1200, "light"), (2000, "dark")])
+def test_the_page_fits_its_window_and_asks_for_nothing_else(browser: Browser, path: Path, width, scheme):
+    opened = open_page(browser, path, width=width, scheme=scheme)
+    opened.page.wait_for_load_state("networkidle")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == width
+    for name in ("plot", "heat"):
+        assert opened.chart(name).locator("svg").bounding_box()["width"] > width / 4
+    assert opened.complaints == []
+    assert opened.requests == [path.as_uri()]
+    opened.page.context.close()
+
+
+def test_axis_labels_take_the_colour_of_the_page(browser: Browser, path: Path):
+    inks = {}
+    for scheme in ("light", "dark"):
+        opened = open_page(browser, path, scheme=scheme)
+        label = opened.chart("plot").locator(".role-axis-label text").first
+        inks[scheme] = label.evaluate("element => getComputedStyle(element).fill")
+        opened.page.context.close()
+    assert inks == {"light": "rgb(29, 32, 37)", "dark": "rgb(228, 230, 234)"}
+
+
+def test_a_narrow_window_shows_every_entry_of_the_legend(browser: Browser, path: Path):
+    opened = open_page(browser, path, width=400)
+    entries = opened.chart("plot").locator(".role-legend-label text")
+    right_edges = [entry.bounding_box()["x"] + entry.bounding_box()["width"] for entry in entries.all()]
+    opened.page.context.close()
+    assert len(right_edges) == 6
+    assert max(right_edges) <= 400

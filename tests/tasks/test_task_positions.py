@@ -1,0 +1,67 @@
+import numpy as np
+import pytest
+
+from headcount.errors import InvalidInput
+from headcount.tasks import Positions
+from headcount.tasks.positions import position_sets
+
+
+@pytest.mark.parametrize(
+    ("rule", "indices"),
+    [
+        ("all", [0, 1, 2, 3, 4]),
+        ("first half", [0, 1, 2]),
+        ("second half", [3, 4]),
+        ("even", [0, 2, 4]),
+        ("odd", [1, 3]),
+        ([4, 0], [0, 4]),
+        (np.array([2, 1]), [1, 2]),
+        (lambda length: range(length - 2, length), [3, 4]),
+    ],
+)
+def test_a_rule_names_its_positions(rule: object, indices: list[int]) -> None:
+    (positions,) = position_sets(rule)
+    assert positions.indices(5).tolist() == indices
+    assert np.flatnonzero(positions.mask(5)).tolist() == indices
+
+
+def test_equal_sets_are_equal_whatever_the_order() -> None:
+    assert Positions([3, 1]) == Positions((1, 3))
+    assert hash(Positions([3, 1])) == hash(Positions((1, 3)))
+    assert Positions([1]) != Positions([3])
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("evens", "'evens' is not known: use one of all, first half"),
+        ([], "at least one"),
+        ([0, 2, 0], "position 0 is given twice"),
+        ([-1], "-1 is not possible"),
+        ([0.0], "0.0 is not possible"),
+        ([True], "True is not possible"),
+        (5, "5 are not possible: use one of all"),
+        (None, "None are not possible"),
+    ],
+)
+def test_a_set_that_cannot_be_is_refused_at_once(rule: object, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Positions(rule)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("positions", "length", "words"),
+    [
+        (Positions([0, 7]), 7, "position 7 is not possible: length 7 has 0 to 6"),
+        (Positions("odd"), 1, "no positions are left at length 1"),
+        (Positions("second half"), 1, "no positions are left at length 1"),
+        (Positions(lambda length: [length]), 3, "position 3 is not possible"),
+        (Positions(lambda length: [0, 0]), 3, "position 0 is given twice"),
+        (Positions("all"), 0, "length 0 is not possible"),
+        (Positions("all"), True, "length True is not possible"),
+        (Positions("all"), 2.0, "length 2.0 is not possible"),
+    ],
+)
+def test_a_length_that_does_not_fit_is_refused(positions: Positions, length: int, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        positions.indices(length)

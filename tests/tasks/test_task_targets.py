@@ -1,0 +1,130 @@
+import json
+from dataclasses import fields
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from task_references import CASES, Case, reference_coordinates, reference_target
+
+from headcount.tasks import TASKS, RetrievalTask, bowls, extremes, max_sum
+from headcount.tasks.coordinates import Bowl, Projection
+
+
+def draw(task: RetrievalTask, length: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    generator = np.random.default_rng(length)
+    shape = (3, length, task.token_dim)
+    return generator.uniform(size=shape) if task.distribution == "uniform" else generator.normal(size=shape)
+
+
+def test_the_table_of_cases_covers_every_named_task() -> None:
+    assert {case.name for case in CASES} == set(TASKS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_coordinates_and_target_agree_with_the_plain_reference(case: Case) -> None:
+    task = case.build()
+    evaluate = jax.jit(lambda x: (task.coordinates(x), task.target(x)))
+    with jax.enable_x64(True):
+        for length in case.lengths:
+            x = draw(task, length)
+            coordinates, y = evaluate(jnp.asarray(x))
+            expected = [reference_coordinates(case, sequence) for sequence in x]
+            np.testing.assert_allclose(coordinates, expected, rtol=1e-13, atol=1e-15)
+            np.testing.assert_allclose(y, [reference_target(case, s) for s in x], rtol=1e-13, atol=1e-15)
+            assert y.dtype == jnp.float64
+            assert y.shape == (3, task.output_dim)
+
+
+@pytest.mark.parametrize("case", {case.name: case for case in CASES}.values(), ids=str)
+def test_float32_stays_float32_and_close(case: Case) -> None:
+    task = case.build()
+    x = draw(task, case.lengths[-1]).astype(np.float32)
+    y = jax.jit(task.target)(jnp.asarray(x))
+    expected = [reference_target(case, sequence.astype(np.float64)) for sequence in x]
+    assert y.dtype == jnp.float32
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_options_survive_storage_as_json(case: Case) -> None:
+    task = case.build()
+    restored = Case(case.name, json.loads(json.dumps(case.options))).build()
+    for part in fields(task):
+        assert getattr(restored, part.name) == getattr(task, part.name)
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 0), (2, 3)])
+def test_any_number_of_leading_axes_is_kept(shape: tuple[int, ...]) -> None:
+    task = bowls(dimension=2, token_dim=3)
+    x = jnp.ones((*shape, 5, 3))
+    assert task.coordinates(x).shape == (*shape, 2)
+    assert task.target(x).shape == (*shape, 1)
+
+
+def test_samples_pair_inputs_with_their_targets() -> None:
+    task = bowls(dimension=2, token_dim=3)
+    x, y = task.sample(jax.random.key(1), count=6, length=5)
+    assert x.shape == (6, 5, 3)
+    np.testing.assert_array_equal(y, task.target(x))
+    np.testing.assert_array_equal(x, task.inputs(jax.random.key(1), 6, 5))
+    assert not np.array_equal(x, task.inputs(jax.random.key(2), 6, 5))
+
+
+def test_uniform_tokens_fill_the_cube() -> None:
+    x = extremes().inputs(jax.random.key(0), 1000, 16)
+    assert 0 <= x.min() < 0.001
+    assert 0.999 < x.max() < 1
+    assert abs(float(x.mean()) - 0.5) < 0.01
+
+
+def test_normal_tokens_have_mean_zero_and_variance_one() -> None:
+    x = max_sum().inputs(jax.random.key(0), 1000, 16)
+    assert abs(float(x.mean())) < 0.02
+    assert abs(float(x.var()) - 1) < 0.03
+
+
+def test_a_token_outside_its_set_spoils_neither_value_nor_gradient() -> None:
+    task = bowls(dimension=2, token_dim=1, wells=[[0.25], [0.75]], positions="even")
+    x = jnp.array([[0.2], [jnp.nan], [0.8], [jnp.inf]])
+    gradient = jax.grad(lambda tokens: task.target(tokens).sum())(x)
+    np.testing.assert_array_equal(gradient[1::2], 0)
+    assert np.isfinite(task.target(x)).all()
+    assert (gradient[::2] != 0).all()
+
+
+def test_one_position_set_and_one_extremum_serve_all_coordinates() -> None:
+    task = max_sum(dimension=3, positions="even")
+    assert len(task.positions) == len(task.extrema) == 3
+    assert set(task.extrema) == {"max"}
+
+
+@pytest.mark.parametrize(("dimension", "token_dim", "angle"), [(4, 4, 30.0), (6, 2, 40.0), (16, 16, 60.0)])
+def test_random_directions_are_unit_vectors_that_keep_apart(
+    dimension: int, token_dim: int, angle: float
+) -> None:
+    task = max_sum(dimension=dimension, token_dim=token_dim, smallest_angle=angle)
+    vectors = np.array([f.direction for f in task.coordinate_functions if isinstance(f, Projection)])
+    cosines = vectors @ vectors.T
+    np.testing.assert_allclose(np.diag(cosines), 1)
+    assert cosines[~np.eye(dimension, dtype=bool)].max() <= np.cos(np.radians(angle)) + 1e-12
+
+
+def test_random_wells_keep_apart_and_off_the_faces() -> None:
+    task = bowls(dimension=8, token_dim=2, smallest_distance=0.2, seed=5)
+    wells = np.array([f.well for f in task.coordinate_functions if isinstance(f, Bowl)])
+    distances = np.linalg.norm(wells[:, None] - wells[None], axis=-1)
+    assert distances[~np.eye(8, dtype=bool)].min() >= 0.2
+    assert wells.min() >= 0.1
+    assert wells.max() <= 0.9
+
+
+def test_seeds_give_the_same_vectors_everywhere_and_others_give_others() -> None:
+    first, other = max_sum().coordinate_functions[0], max_sum(seed=1).coordinate_functions[0]
+    assert isinstance(first, Projection)
+    # Written down once: a change of the generator would silently change the task behind stored results.
+    np.testing.assert_allclose(first.direction, PINNED_DIRECTION, rtol=1e-12)
+    assert first != other
+
+
+PINNED_DIRECTION = (0.1865168763949313, -0.19597346002732666, 0.950047103190218, 0.15561606441711276)
