@@ -79,7 +79,7 @@ def disagreement(model: Transformer, x: np.ndarray, device: torch.device) -> flo
     outputs = theirs(inputs)
     outputs.sum().backward()
     assert inputs.grad is not None
-    ours = jax.vmap(model)(x)
+    ours = jax.vmap(model)(jnp.asarray(x))
     gradient = jax.grad(lambda batch: jax.vmap(model)(batch).sum())(jnp.asarray(x))
     pairs = ((ours, outputs.detach()), (gradient, inputs.grad))
     return max(float(np.abs(np.asarray(a) - b.cpu().numpy()).max()) for a, b in pairs)

@@ -16,4 +16,4 @@ from headcount.models import Architecture as Architecture
 from headcount.models import Transformer as Transformer
 from headcount.tasks import RetrievalTask as RetrievalTask
 from headcount.tasks import check as check
-from headcount.version import VERSION as __version__  # noqa: F401
+from headcount.version import __version__ as __version__

@@ -58,8 +58,8 @@ def test_options_survive_storage_as_json(case: Case) -> None:
 def test_any_number_of_leading_axes_is_kept(shape: tuple[int, ...]) -> None:
     task = bowls(dimension=2, token_dim=3)
     x = jnp.ones((*shape, 5, 3))
-    assert task.coordinates(x).shape == (*shape, 2)
-    assert task.target(x).shape == (*shape, 1)
+    assert jax.eval_shape(task.coordinates, x).shape == (*shape, 2)
+    assert jax.eval_shape(task.target, x).shape == (*shape, 1)
 
 
 def test_samples_pair_inputs_with_their_targets() -> None:
@@ -72,14 +72,14 @@ def test_samples_pair_inputs_with_their_targets() -> None:
 
 
 def test_uniform_tokens_fill_the_cube() -> None:
-    x = extremes().inputs(jax.random.key(0), 1000, 16)
+    x = np.asarray(extremes().inputs(jax.random.key(0), 1000, 16))
     assert 0 <= x.min() < 0.001
     assert 0.999 < x.max() < 1
     assert abs(float(x.mean()) - 0.5) < 0.01
 
 
 def test_normal_tokens_have_mean_zero_and_variance_one() -> None:
-    x = max_sum().inputs(jax.random.key(0), 1000, 16)
+    x = np.asarray(max_sum().inputs(jax.random.key(0), 1000, 16))
     assert abs(float(x.mean())) < 0.02
     assert abs(float(x.var()) - 1) < 0.03
 
@@ -87,10 +87,9 @@ def test_normal_tokens_have_mean_zero_and_variance_one() -> None:
 def test_a_token_outside_its_set_spoils_neither_value_nor_gradient() -> None:
     task = bowls(dimension=2, token_dim=1, wells=[[0.25], [0.75]], positions="even")
     x = jnp.array([[0.2], [jnp.nan], [0.8], [jnp.inf]])
-    gradient = jax.grad(lambda tokens: task.target(tokens).sum())(x)
-    np.testing.assert_array_equal(gradient[1::2], 0)
-    assert np.isfinite(task.target(x)).all()
-    assert (gradient[::2] != 0).all()
+    value, gradient = jax.jit(jax.value_and_grad(lambda tokens: task.target(tokens)[0]))(x)
+    assert np.isfinite(value)
+    np.testing.assert_array_equal(np.asarray(gradient)[:, 0] != 0, [True, False, True, False])
 
 
 def test_one_position_set_and_one_extremum_serve_all_coordinates() -> None:

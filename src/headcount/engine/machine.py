@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Literal
 
 import jax
-from headcount.version import VERSION
+
+from headcount.version import __version__
 
 Kind = Literal["cpu", "gpu"]
 
@@ -45,7 +46,7 @@ def this_machine() -> Machine:
 def versions() -> str:
     """The versions that a result depends on."""
     parts = ("jax", "jaxlib", "optax", "equinox")
-    return ", ".join([f"headcount {VERSION}", *(f"{name} {version(name)}" for name in parts)])
+    return ", ".join([f"headcount {__version__}", *(f"{name} {version(name)}" for name in parts)])
 
 
 def _use_compilation_cache() -> None:

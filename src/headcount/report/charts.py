@@ -41,11 +41,12 @@ def error_against_length(frame: pd.DataFrame) -> alt.LayerChart:
     highlight = alt.selection_point(name="highlight", fields=["heads"], bind="legend", toggle="true")
     selected = _placed(selected_members(section), axis=axis)
     base = alt.Chart().encode(x=_length(section), y=_error(section, axis=axis), color=_head_colour(section))
-    aside = {"size": 26, "strokeWidth": 1.3, "xOffset": _side_by_side(section)}
     return _calm(
         [
             _lines(base, section=section, highlight=highlight).add_params(highlight),
-            _points(base, data="members", highlight=highlight, opacity=0.6).mark_point(**aside),
+            _points(base, data="members", highlight=highlight, opacity=0.6).mark_point(
+                size=26, strokeWidth=1.3, xOffset=_side_by_side(section)
+            ),
             _points(base, data="selected", highlight=highlight, opacity=1).mark_point(size=60, filled=True),
             *_strip(base, section=section, highlight=highlight),
         ],
