@@ -32,7 +32,7 @@ class Case:
 CASES = (
     Case("max_sum"),
     Case("max_sum", {"dimension": 1, "token_dim": 1}),
-    Case("max_sum", {"dimension": 3, "token_dim": 2, "seed": 7, "smallest_angle": 20}),
+    Case("max_sum", {"dimension": 3, "token_dim": 2, "seed": 7, "smallest_angle": 20.0}),
     Case("max_sum", {"dimension": 3, "token_dim": 4, "directions": "orthonormal"}),
     Case("max_sum", {"dimension": 2, "token_dim": 3, "directions": DIRECTIONS, "positions": "odd"}, (2, 5)),
     Case("max_sum", {"dimension": 2, "token_dim": 3, "positions": ["even", [4, 1]]}, (5, 8)),

@@ -49,7 +49,9 @@ def _executable(program: Program, arguments: tuple[Any, ...], axes: tuple[int | 
     key = (function, tuple(options.items()), axes, structure, shapes)
     if key not in _compiled:
         batched = program if axes is None else jax.vmap(program, axes)
-        _compiled[key] = jax.jit(batched).lower(*arguments).compile()
+        # Trying out kernels takes most of a GPU's compile time and gains nothing at these sizes.
+        options_of_gpu = None if axes is None else {"xla_gpu_autotune_level": "0"}
+        _compiled[key] = jax.jit(batched).lower(*arguments).compile(compiler_options=options_of_gpu)
     return _compiled[key]
 
 

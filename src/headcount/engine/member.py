@@ -12,6 +12,7 @@ from headcount.engine.data import Data, Split
 from headcount.engine.spec import Training
 from headcount.models import Padding, Transformer
 from headcount.models.network import Parameter as AnyArray
+from headcount.models.pooling import pool_for_training
 
 
 class Conditions(eqx.Module):
@@ -110,7 +111,9 @@ def predict(
     model: Transformer, x: Float[AnyArray, "sample token token_dim"], padding: Padding, slice_size: int
 ) -> Float[Array, "sample output"]:
     """The model's standardised outputs, a slice of the samples at a time."""
-    return jax.lax.map(lambda sequence: model(sequence, padding=padding), x, batch_size=slice_size)
+    # Slices of one size: a remainder would be compiled as a program of its own.
+    even = next(size for size in range(slice_size, 0, -1) if len(x) % size == 0)
+    return jax.lax.map(lambda sequence: model(sequence, padding=padding), x, batch_size=even)
 
 
 def _batch(train: Split, conditions: Conditions, count: Int[Array, ""], size: int) -> tuple[Array, Array]:
@@ -126,7 +129,7 @@ def _loss_and_gradient(
     """Mean squared error over the batch, summed slice by slice so that a slice stays in cache."""
 
     def loss(model: Transformer, x: Array, y: Array) -> Float[Array, ""]:
-        predicted = jax.vmap(lambda sequence: model(sequence, padding=padding))(x)
+        predicted = jax.vmap(lambda sequence: model(sequence, padding=padding, pool=pool_for_training))(x)
         return jnp.mean((predicted - y) ** 2)
 
     size = batch[0].shape[0]

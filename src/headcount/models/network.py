@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -17,13 +18,13 @@ Parameter = Array | np.ndarray
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
     "gelu": jax.nn.gelu,
-    "tanh": jax.numpy.tanh,
+    "tanh": jnp.tanh,
     "silu": jax.nn.silu,
 }
 
 
 class Network(eqx.Module):
-    r"""W_k · act( … act(W_1 x + b_1) … ) + b_k, over the last axis of x."""
+    r"""W_k · act( … act(W_1 x + b_1) … ) + b_k, over the first axis of x; tokens may stand along a second."""
 
     weights: tuple[Float[Parameter, "outputs inputs"], ...]
     biases: tuple[Float[Parameter, "outputs"], ...]
@@ -39,20 +40,29 @@ class Network(eqx.Module):
             activation,
         )
 
-    def hidden(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch features"]:
+    def hidden(self, x: Float[Array, "inputs *token"]) -> Float[Array, "features *token"]:
         """Everything but the last affine layer."""
         activation = ACTIVATIONS[self.activation]
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            x = activation(x @ weight.T + bias)
+            x = activation(affine(weight, bias, x))
         return x
 
-    def last(self, features: Float[Array, "*batch features"]) -> Float[Array, "*batch outputs"]:
+    def last(self, features: Float[Array, "features *token"]) -> Float[Array, "outputs *token"]:
         """The last affine layer."""
-        return features @ self.weights[-1].T + self.biases[-1]
+        return affine(self.weights[-1], self.biases[-1], features)
 
-    def __call__(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch outputs"]:
+    def __call__(self, x: Float[Array, "inputs *token"]) -> Float[Array, "outputs *token"]:
         """All layers."""
         return self.last(self.hidden(x))
+
+
+def affine(
+    weight: Float[Parameter, "outputs inputs"],
+    bias: Float[Parameter, "outputs"],
+    x: Float[Array, "inputs *token"],
+) -> Float[Array, "outputs *token"]:
+    """W x + b, for a vector or for a vector at every token."""
+    return jnp.asarray(weight) @ x + bias.reshape(-1, *(1,) * (x.ndim - 1))
 
 
 def uniform(random: np.random.Generator, shape: tuple[int, ...], inputs: int) -> np.ndarray:

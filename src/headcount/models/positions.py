@@ -8,16 +8,16 @@ from headcount.errors import InvalidInput
 from headcount.models.architecture import SINUSOIDS, Architecture
 
 
-def position_features(
+def encoder_inputs(
     x: Float[Array, "token token_dim"], architecture: Architecture
-) -> Float[Array, "token inputs"]:
+) -> Float[Array, "inputs token"]:
     """(x(t), φ(t)): nothing, the unit vector e_t, or sines and cosines of t.
 
     With e_t a one-hidden-layer P can be any function of t plus any network of x; sines work at any length.
     """
     length = x.shape[0]
     if architecture.positions == "none":
-        return x
+        return x.T
     if architecture.positions == "one_hot":
         if length > architecture.position_features:
             raise InvalidInput(f"length = {length}: this model knows positions up to {architecture.length}")
@@ -26,4 +26,4 @@ def position_features(
         # Wavelengths from 4 tokens up, a factor 2 apart: neighbours and halves are both told apart.
         angles = np.arange(length)[:, None] * 2 * np.pi / (4.0 * 2.0 ** np.arange(SINUSOIDS // 2))
         table = np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
-    return jnp.concatenate([x, jnp.asarray(table, x.dtype)], axis=-1)
+    return jnp.concatenate([x, jnp.asarray(table, x.dtype)], axis=-1).T

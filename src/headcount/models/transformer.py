@@ -1,7 +1,8 @@
 """The paper's model class on one screen.
 
-Axes: token (T), width (E = n·h), head (h), feature (n), group (key-value heads). A model takes one
-sequence; `jax.vmap` over sequences makes a batch, and over models makes a pack.
+Axes: token (T), width (E = n·h), head (h), feature (n), group (key-value heads). Tokens stand last:
+P(x) is a matrix [width, token], as in W x. A model takes one sequence; `jax.vmap` over sequences makes a
+batch, and over models makes a pack.
 """
 
 import equinox as eqx
@@ -12,7 +13,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from headcount.models.architecture import Architecture
 from headcount.models.network import Network, Parameter, uniform
-from headcount.models.positions import position_features
+from headcount.models.pooling import Pool, pool, softmax
+from headcount.models.pooling import weights as pooling_weights
+from headcount.models.positions import encoder_inputs
 
 
 class Padding(eqx.Module):
@@ -68,11 +71,11 @@ class TokenLayer(eqx.Module):
 
     def __call__(
         self,
-        tokens: Float[Array, "token width"],
+        tokens: Float[Array, "width token"],
         mask: Bool[Array, " token"] | None,
         head_mask: Bool[Array, " head"] | None,
         padding: Padding | None,
-    ) -> Float[Array, "token width"]:
+    ) -> Float[Array, "width token"]:
         """Tokens after this layer."""
         attended = self._attend(self._normalise(tokens, padding), mask, head_mask, padding)
         tokens = tokens + attended if self.architecture.residual else attended
@@ -88,13 +91,13 @@ class TokenLayer(eqx.Module):
         self, tokens: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
     ) -> Array:
         keys, values = self.attention.per_query_head()
-        query = jnp.einsum("te,hne->htn", tokens, self.attention.query)
-        key = jnp.einsum("te,hne->htn", tokens, keys)
-        value = jnp.einsum("te,hne->htn", tokens, values)
+        query = jnp.einsum("et,hne->hnt", tokens, self.attention.query)
+        key = jnp.einsum("et,hne->hnt", tokens, keys)
+        value = jnp.einsum("et,hne->hnt", tokens, values)
         scale = self.architecture.logit_scale if padding is None else padding.logit_scale
-        weights = softmax(jnp.einsum("htn,hsn->hts", query, key) * scale, mask)
-        read = jnp.einsum("hts,hsn->htn", weights, value)
-        return jnp.einsum("ehn,htn->te", self.attention.output, keep(read, head_mask))
+        weights = softmax(jnp.einsum("hnt,hns->hts", query, key) * scale, mask)
+        read = jnp.einsum("hts,hns->hnt", weights, value)
+        return jnp.einsum("ehn,hnt->et", self.attention.output, keep(read, head_mask))
 
 
 class Transformer(eqx.Module):
@@ -136,10 +139,11 @@ class Transformer(eqx.Module):
         mask: Bool[Array, " token"] | None = None,
         head_mask: Bool[Array, " head"] | None = None,
         padding: Padding | None = None,
+        pool: Pool = pool,
     ) -> Float[Array, " output"]:
         """The output for one sequence. `mask` hides tokens, `head_mask` silences heads (False: out)."""
         with jax.default_matmul_precision(self.architecture.precision):
-            return self.readout(self._represent(x, mask, head_mask, padding))
+            return self.readout(self._represent(x, mask, head_mask, padding, pool))
 
     def representation(
         self,
@@ -150,7 +154,7 @@ class Transformer(eqx.Module):
     ) -> Float[Array, " width"]:
         """c0 + W_O · concat(heads): all that the readout ever learns about the sequence."""
         with jax.default_matmul_precision(self.architecture.precision):
-            return self._represent(x, mask, head_mask, None)
+            return self._represent(x, mask, head_mask, None, pool)
 
     def attention_weights(
         self, x: Float[Array, "token token_dim"], *, mask: Bool[Array, " token"] | None = None
@@ -158,28 +162,27 @@ class Transformer(eqx.Module):
         """Where each head of the last layer looks."""
         with jax.default_matmul_precision(self.architecture.precision):
             features, lift = self._features(x, mask, None, None)
-            return self._weights(features, lift, mask, None)
+            return pooling_weights(self._directions(lift, None), features, mask)
 
     def counted_parameters(self) -> int:
         """M, by the paper's rule."""
         return self.architecture.counted_parameters()
 
     def _represent(
-        self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
+        self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None, pool: Pool
     ) -> Array:
         features, lift = self._features(x, mask, head_mask, padding)
-        weights = self._weights(features, lift, mask, padding)
-        averages = weights @ features
-        tokens = averages if lift is None else lift.last(averages)
+        averages = pool(self._directions(lift, padding), features, mask)
+        tokens = averages.T if lift is None else lift.last(averages.T)
         _, values = self.attention.per_query_head()
-        read = jnp.einsum("hne,he->hn", values, tokens)
+        read = jnp.einsum("hne,eh->hn", values, tokens)
         return jnp.einsum("ehn,hn->e", self.attention.output, keep(read, head_mask)) + self.class_token
 
     def _features(
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
-    ) -> tuple[Array, Network | None]:
+    ) -> tuple[Float[Array, "feature token"], Network | None]:
         """What the last attention averages, and the network whose last layer lifts it to tokens."""
-        hidden = self.encoder.hidden(position_features(x, self.architecture))
+        hidden = self.encoder.hidden(encoder_inputs(x, self.architecture))
         if not self.token_layers and not self.architecture.layer_norm:
             return hidden, self.encoder
         tokens = self.encoder.last(hidden)
@@ -187,22 +190,15 @@ class Transformer(eqx.Module):
             tokens = layer(tokens, mask, head_mask, padding)
         return (layer_norm(tokens, padding) if self.architecture.layer_norm else tokens), None
 
-    def _weights(
-        self, features: Array, lift: Network | None, mask: Array | None, padding: Padding | None
-    ) -> Array:
+    def _directions(self, lift: Network | None, padding: Padding | None) -> Float[Array, "head feature"]:
+        """What each head scores a feature by: its query and key folded into one vector."""
         keys, _ = self.attention.per_query_head()
         query = jnp.einsum("hne,e->hn", self.attention.query, self.class_token)
-        direction = jnp.einsum("hne,hn->he", keys, query)
+        directions = jnp.einsum("hne,hn->he", keys, query)
         if lift is not None:
             # The bias of P adds the same to every token's logit: the softmax does not see it.
-            direction = direction @ lift.weights[-1]
-        scale = self.architecture.logit_scale if padding is None else padding.logit_scale
-        return softmax((direction @ features.T) * scale, mask)
-
-
-def softmax(logits: Float[Array, "*rows token"], mask: Bool[Array, " token"] | None) -> Array:
-    """Softmax over the tokens that the mask leaves."""
-    return jax.nn.softmax(logits if mask is None else jnp.where(mask, logits, -jnp.inf), axis=-1)
+            directions = directions @ lift.weights[-1]
+        return directions * (self.architecture.logit_scale if padding is None else padding.logit_scale)
 
 
 def keep(read: Float[Array, "head *rest"], head_mask: Bool[Array, " head"] | None) -> Array:
@@ -212,11 +208,11 @@ def keep(read: Float[Array, "head *rest"], head_mask: Bool[Array, " head"] | Non
     return jnp.where(head_mask.reshape(-1, *(1,) * (read.ndim - 1)), read, 0)
 
 
-def layer_norm(tokens: Float[Array, "token width"], padding: Padding | None) -> Array:
+def layer_norm(tokens: Float[Array, "width token"], padding: Padding | None) -> Float[Array, "width token"]:
     """(x − mean) / sqrt(variance + 1e-5) over the real width, without gains; padding stays zero."""
-    width = tokens.shape[-1] if padding is None else padding.width
-    real = jnp.arange(tokens.shape[-1]) < width
-    mean = jnp.sum(tokens, axis=-1, keepdims=True) / width
+    width = tokens.shape[0] if padding is None else padding.width
+    real = jnp.arange(tokens.shape[0])[:, None] < width
+    mean = jnp.sum(tokens, axis=0) / width
     centred = jnp.where(real, tokens - mean, 0)
-    variance = jnp.sum(centred**2, axis=-1, keepdims=True) / width
+    variance = jnp.sum(centred**2, axis=0) / width
     return centred / jnp.sqrt(variance + 1e-5)

@@ -50,13 +50,12 @@ def check(task: RetrievalTask, *, length: int, seed: int = 0) -> Assumptions:
 
 def _domain(task: RetrievalTask) -> Finding:
     bounded = task.distribution == "uniform"
+    outside = "normal tokens leave [0,1]^d: what follows is measured inside it"
     return Finding(
         "definition",
         "domain",
         "holds" if bounded else "fails",
-        "tokens lie in [0,1]^d"
-        if bounded
-        else "normal tokens leave [0,1]^d: what follows is measured inside it",
+        "tokens lie in [0,1]^d" if bounded else outside,
         {"distribution": task.distribution, "token_dim": task.token_dim},
     )
 

@@ -18,7 +18,7 @@ from headcount.tasks.retrieval import OuterFunction, RetrievalTask
 from headcount.tasks.validation import whole_number
 
 Vectors = str | Sequence[Sequence[float]] | Float[np.ndarray, "dimension token_dim"]
-PositionChoice = str | Sequence[int] | Sequence[str | Sequence[int]]
+PositionChoice = str | Sequence[int | str | Sequence[int]]
 
 _Options = ParamSpec("_Options")
 
@@ -38,7 +38,7 @@ def max_sum(
     Directions that nearly agree would share their maximising tokens and count as one, so random ones
     keep `smallest_angle` degrees apart.
 
-    >>> task = max_sum(dimension=2, token_dim=2, directions=[[1, 0], [0, -1]])
+    >>> task = max_sum(dimension=2, token_dim=2, directions=[[1.0, 0.0], [0.0, -1.0]])
     >>> task.target(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
     Array([1.], dtype=float32)
     """
@@ -72,7 +72,7 @@ def bowls(
     Each f_i has one minimiser, inside the cube, with a round Hessian: the plainest task for which
     every assumption about the target can hold.
 
-    >>> task = bowls(dimension=2, token_dim=1, wells=[[0], [1]])
+    >>> task = bowls(dimension=2, token_dim=1, wells=[[0.0], [1.0]])
     >>> task.target(jnp.array([[0.5], [1.0]]))
     Array([0.25], dtype=float32)
     """

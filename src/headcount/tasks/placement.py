@@ -22,10 +22,10 @@ def place_directions(
     Tokens from N(0, I) look the same after any rotation, so the first D axes stand for every
     orthonormal choice.
 
-    >>> place_directions("orthonormal", dimension=2, token_dim=2, smallest_angle=30, seed=0)
+    >>> place_directions("orthonormal", dimension=2, token_dim=2, smallest_angle=30.0, seed=0)
     ((1.0, 0.0), (0.0, 1.0))
     """
-    smallest = finite_number("smallest_angle", smallest_angle, at_least=0, at_most=180)
+    smallest = finite_number("smallest_angle", smallest_angle, at_least=0.0, at_most=180.0)
     whole_number("seed", seed, at_least=0)
     if not isinstance(choice, str):
         given = matrix("directions", choice, rows=dimension, columns=token_dim)
@@ -55,7 +55,7 @@ def place_wells(
     ((0.25,), (0.75,))
     """
     diagonal = float(token_dim) ** 0.5
-    smallest = finite_number("smallest_distance", smallest_distance, at_least=0, at_most=diagonal)
+    smallest = finite_number("smallest_distance", smallest_distance, at_least=0.0, at_most=diagonal)
     whole_number("seed", seed, at_least=0)
     if not isinstance(choice, str):
         given = matrix("wells", choice, rows=dimension, columns=token_dim)
@@ -87,23 +87,23 @@ class _Scatter:
         while self._search(dimension, token_dim, possible, seed) is None:
             possible = round(0.95 * possible, 3) if possible > 0.01 else 0.0
         raise InvalidInput(
-            f"{self.option} {smallest:g} is not possible for {dimension} points in {token_dim} dimensions: "
-            f"the largest that was found is {possible:g}"
+            f"{self.option} {smallest:g} is not possible with dimension {dimension} "
+            f"and token_dim {token_dim}: the largest that was found is {possible:g}"
         )
 
     def _search(self, dimension: int, token_dim: int, smallest: float, seed: int) -> Points | None:
         generator = np.random.default_rng(seed)
         for _ in range(self.restarts):
             points = self.draw(generator, (max(self.candidates, 8 * dimension), token_dim))
-            kept = self._keep_apart(points, smallest)[:dimension]
+            kept = self._keep_apart(points, smallest, dimension)
             if len(kept) == dimension:
                 return points[kept]
         return None
 
-    def _keep_apart(self, points: Points, smallest: float) -> list[int]:
+    def _keep_apart(self, points: Points, smallest: float, most: int) -> list[int]:
         kept: list[int] = []
         free = np.ones(len(points), dtype=bool)
-        while free.any():
+        while free.any() and len(kept) < most:
             kept.append(int(np.argmax(free)))
             free &= self.separations(points, points[kept[-1]]) >= smallest
             free[kept[-1]] = False

@@ -71,6 +71,9 @@ class RetrievalTask:
         for extremum in self.extrema:
             _one_of("extremum", extremum, get_args(Extremum))
         _one_of("distribution", self.distribution, get_args(Distribution))
+        self._check_shapes()
+
+    def _check_shapes(self) -> None:
         for index, function in enumerate(self.coordinate_functions):
             shape = _output_shape(f"coordinate function {index}", function, self.token_dim)
             if shape != ():

@@ -16,6 +16,7 @@ Points = Float[np.ndarray, "points inputs"]
 _CLOUD = 2048
 _STARTS = 16
 _MOST_CORNERS = 1024
+_HUGE = 1e100  # stands for infinity, and can still be squared
 _AS_LOW = 1e-7  # of the spread of the values: kinks stop a descent this early
 _APART = 1e-2  # of the cube's edge: two descents into one flat well may end this far from each other
 
@@ -62,8 +63,9 @@ def _minimum(
     values: Float[np.ndarray, " points"],
 ) -> Minimum:
     def objective(x: Point) -> tuple[float, Point]:
-        value, slope = (np.nan_to_num(np.asarray(part)[output]) for part in slopes(x))
-        return float(value), slope
+        heights, gradients = (np.asarray(part) for part in slopes(x))
+        gradient = np.where(np.isnan(gradients[output]), 0.0, gradients[output])
+        return float(_bounded(heights)[output]), _bounded(gradient)
 
     lowest_first = np.argsort(values)
     starts = cloud[np.concatenate([lowest_first[: _STARTS // 2], np.arange(_STARTS // 2)])]
@@ -74,7 +76,7 @@ def _minimum(
     ends = np.asarray([descent.x for descent in descents])
     depths = np.asarray([descent.fun for descent in descents])
     best = int(np.argmin(depths))
-    as_low = depths <= depths[best] + _AS_LOW * float(np.ptp(np.nan_to_num(values)))
+    as_low = depths <= depths[best] + _AS_LOW * float(np.ptp(_bounded(values)))
     distances = np.where(as_low, np.linalg.norm(ends - ends[best], axis=-1), 0.0)
     furthest = int(np.argmax(distances))
     return Minimum(
@@ -83,3 +85,8 @@ def _minimum(
         rival=ends[furthest] if distances[furthest] > _APART else None,
         all_finite=bool(np.isfinite(values).all()),
     )
+
+
+def _bounded(values: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """What is not a number counts as high, so that no descent ends there."""
+    return np.clip(np.where(np.isnan(values), _HUGE, values), -_HUGE, _HUGE)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from headcount.tasks.search import Points, VectorFunction
 
 Line = Callable[[Float[Array, ""]], Float[Array, "..."]]
+Segments = Float[np.ndarray, "segments inputs"]
 Pieces = Float[np.ndarray, "segments pieces orders outputs"]
 
 _SEGMENTS = 16
@@ -60,7 +61,7 @@ def find_jump(function: VectorFunction, *, order: int, through: Points, seed: in
     return Jump(output=int(worst[2]), order=int(worst[1]), size=float(sizes[worst]))
 
 
-def _segments(through: Points, seed: int) -> tuple[Points, Points]:
+def _segments(through: Points, seed: int) -> tuple[Segments, Segments]:
     """Segments between random points of the cube, and a short one through each given point."""
     generator = np.random.default_rng(seed)
     starts, ends = generator.uniform(size=(2, _SEGMENTS, through.shape[1]))
@@ -82,7 +83,7 @@ def _change_after_halving(heights: Callable[[Pieces], Pieces], left: Pieces, rig
 
 
 def _heights(
-    function: VectorFunction, order: int, starts: Points, ends: Points
+    function: VectorFunction, order: int, starts: Segments, ends: Segments
 ) -> Callable[[Pieces], Pieces]:
     """Each derivative of each output along each segment, at a place of its own."""
 

@@ -44,7 +44,7 @@ def whole_number(name: str, value: object, *, at_least: int) -> int:
 def finite_number(name: str, value: object, *, at_least: float, at_most: float) -> float:
     """The value as a float, where it is a number between the two ends.
 
-    >>> finite_number("smallest_angle", 30, at_least=0, at_most=180)
+    >>> finite_number("smallest_angle", 30, at_least=0.0, at_most=180.0)
     30.0
     """
     number = (

@@ -1,0 +1,51 @@
+"""What one head does to a sequence once its query and key are folded: score, soften, average."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+Directions = Float[Array, "head feature"]
+Features = Float[Array, "feature token"]
+Averages = Float[Array, "head feature"]
+Mask = Bool[Array, " token"] | None
+Pool = Callable[[Directions, Features, Mask], Averages]
+
+
+def weights(directions: Directions, features: Features, mask: Mask) -> Float[Array, "head token"]:
+    """softmax_t( a_h · φ(t) ) over the tokens that the mask leaves."""
+    return softmax(directions @ features, mask)
+
+
+def softmax(logits: Float[Array, "*rows token"], mask: Mask) -> Float[Array, "*rows token"]:
+    """Softmax over the last axis, where the mask leaves it."""
+    return jax.nn.softmax(logits if mask is None else jnp.where(mask, logits, -jnp.inf), axis=-1)
+
+
+def pool(directions: Directions, features: Features, mask: Mask) -> Averages:
+    r"""Σ_t w_h(t) φ(t) with w_h = softmax_t( a_h · φ(t) )."""
+    return weights(directions, features, mask) @ features.T
+
+
+@jax.custom_vjp
+def pool_for_training(directions: Directions, features: Features, mask: Mask) -> Averages:
+    """`pool` with its gradient by hand: a quarter less time a step on a CPU, but reverse mode only."""
+    return pool(directions, features, mask)
+
+
+def _forward(directions: Directions, features: Features, mask: Mask) -> tuple[Averages, tuple[Array, ...]]:
+    attention = weights(directions, features, mask)
+    return attention @ features.T, (directions, features, attention)
+
+
+def _backward(kept: tuple[Array, ...], averages_bar: Averages) -> tuple[Array, Array, None]:
+    """φ is met twice, in the scores and in the average: both its gradients in one product of depth 2h."""
+    directions, features, attention = kept
+    attention_bar = averages_bar @ features
+    logits_bar = attention * (attention_bar - jnp.sum(attention * attention_bar, axis=-1, keepdims=True))
+    features_bar = jnp.concatenate([averages_bar, directions]).T @ jnp.concatenate([attention, logits_bar])
+    return logits_bar @ features.T, features_bar, None
+
+
+pool_for_training.defvjp(_forward, _backward)
