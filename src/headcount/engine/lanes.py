@@ -50,8 +50,8 @@ def _executable(program: Program, arguments: tuple[Any, ...], axes: tuple[int | 
     if key not in _compiled:
         batched = program if axes is None else jax.vmap(program, axes)
         # Trying out kernels takes most of a GPU's compile time and gains nothing at these sizes.
-        options_of_gpu = None if axes is None else {"xla_gpu_autotune_level": "0"}
-        _compiled[key] = jax.jit(batched).lower(*arguments).compile(compiler_options=options_of_gpu)
+        quickly: dict[str, str | bool] = {} if axes is None else {"xla_gpu_autotune_level": "0"}
+        _compiled[key] = jax.jit(batched).lower(*arguments).compile(compiler_options=quickly)
     return _compiled[key]
 
 

@@ -173,10 +173,8 @@ class Transformer(eqx.Module):
     ) -> Array:
         features, lift = self._features(x, mask, head_mask, padding)
         averages = pool(self._directions(lift, padding), features, mask)
-        tokens = averages.T if lift is None else lift.last(averages.T)
-        _, values = self.attention.per_query_head()
-        read = jnp.einsum("hne,eh->hn", values, tokens)
-        return jnp.einsum("ehn,hn->e", self.attention.output, keep(read, head_mask)) + self.class_token
+        readers, constant = self._readers(lift, head_mask)
+        return jnp.einsum("ehf,hf->e", readers, averages) + constant
 
     def _features(
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
@@ -191,7 +189,7 @@ class Transformer(eqx.Module):
         return (layer_norm(tokens, padding) if self.architecture.layer_norm else tokens), None
 
     def _directions(self, lift: Network | None, padding: Padding | None) -> Float[Array, "head feature"]:
-        """What each head scores a feature by: its query and key folded into one vector."""
+        """What each head scores features by: W_K,iᵀ W_Q,i c0, carried through the last layer of P."""
         keys, _ = self.attention.per_query_head()
         query = jnp.einsum("hne,e->hn", self.attention.query, self.class_token)
         directions = jnp.einsum("hne,hn->he", keys, query)
@@ -199,6 +197,18 @@ class Transformer(eqx.Module):
             # The bias of P adds the same to every token's logit: the softmax does not see it.
             directions = directions @ lift.weights[-1]
         return directions * (self.architecture.logit_scale if padding is None else padding.logit_scale)
+
+    def _readers(
+        self, lift: Network | None, head_mask: Array | None
+    ) -> tuple[Float[Array, "width head feature"], Float[Array, " width"]]:
+        """What each head's average of features adds to the representation: W_O,i W_V,i, likewise carried."""
+        _, values = self.attention.per_query_head()
+        values = keep(values, head_mask)
+        if lift is None:
+            return jnp.einsum("ehn,hnf->ehf", self.attention.output, values), jnp.asarray(self.class_token)
+        read_bias = jnp.einsum("ehn,hn->e", self.attention.output, values @ lift.biases[-1])
+        readers = jnp.einsum("ehn,hnf->ehf", self.attention.output, values @ lift.weights[-1])
+        return readers, read_bias + self.class_token
 
 
 def keep(read: Float[Array, "head *rest"], head_mask: Bool[Array, " head"] | None) -> Array:
