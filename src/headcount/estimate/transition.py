@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from headcount.estimate.cells import Section, sections, selected_members
+
 CLEAR_FALL = 10.0
 
 
@@ -14,11 +16,11 @@ class Transition:
 
     - `below`, `heads`: the head counts before and after the fall.
     - `fall`: how many times smaller the error is after it, the geometric mean over lengths.
-    - `dimension`: the D of the task, where it is known.
+    - `task`, `dimension`: the section it was found in, and its D where that is known.
     """
 
     task: str
-    dimension: int
+    dimension: int | None
     below: int
     heads: int
     fall: float
@@ -29,46 +31,41 @@ class Transition:
         return self.fall >= CLEAR_FALL
 
     def __str__(self) -> str:
-        known = f"{self.task} with D = {self.dimension}"
-        place = f"at {_count(self.heads)}"
-        if self.heads > self.below + 1:
-            place = f"between {self.below} and {_count(self.heads)}"
+        next_door = self.heads == self.below + 1
+        place = f"at {_count(self.heads)}" if next_door else f"between {self.below} and {_count(self.heads)}"
         if not self.clear:
-            return f"{known}: no transition; the largest fall of the error is {self.fall:.1f}-fold, {place}."
-        found = (
-            f"D = {self.heads}" if self.heads == self.below + 1 else f"D in {self.below + 1}..{self.heads}"
-        )
-        return f"{known}: the error falls {_rounded(self.fall)}-fold {place}: {found}."
+            return (
+                f"{self.task}: no transition; the largest fall of the error is {self.fall:.1f}-fold, {place}."
+            )
+        found = f"D = {self.heads}" if next_door else f"{self.below} < D ≤ {self.heads}"
+        return f"{self.task}: the error falls {_rounded(self.fall)}-fold {place}: {found}{self._agreement()}."
 
-
-def best_members(frame: pd.DataFrame) -> pd.DataFrame:
-    """For every task, D, head count and length the member with the least validation error.
-
-    Selection is on validation data; the error to report is `test_error`, which no choice has seen.
-    """
-    usable = frame[np.isfinite(frame["validation_error"])]
-    cells = ["task", "dimension", "heads", "length"]
-    return usable.sort_values("validation_error").groupby(cells, as_index=False).first()
+    def _agreement(self) -> str:
+        if self.dimension is None:
+            return ""
+        agrees = self.below < self.dimension <= self.heads
+        return ", as it was built" if agrees else f", but it was built with D = {self.dimension}"
 
 
 def transitions(frame: pd.DataFrame) -> list[Transition]:
-    """The largest fall of each task and dimension for which two head counts can be compared."""
-    groups = best_members(frame).groupby(["task", "dimension"])
-    found = (_largest_fall(cells) for _, cells in groups)
+    """The largest fall in every section of the frame where head counts can be compared."""
+    found = (_largest_fall(section) for section in sections(frame))
     return [transition for transition in found if transition is not None]
 
 
-def _largest_fall(cells: pd.DataFrame) -> Transition | None:
-    task, dimension = str(cells["task"].iloc[0]), int(cells["dimension"].iloc[0])
-    errors = cells.pivot(index="heads", columns="length", values="test_error").dropna(axis=1)
+def _largest_fall(section: Section) -> Transition | None:
+    best = selected_members(section)
+    errors = best.pivot(index="heads", columns="length", values="test_error").dropna(axis=1)
     if errors.empty or len(errors) < 2:
         return None
-    # An error of exactly 0 would make any fall infinite: the smallest float32 step stands in for it.
+    # An error of exactly 0 would make any fall infinite: float32 cannot tell it from this.
     curve = np.log(np.maximum(errors.to_numpy(), np.finfo(np.float32).eps ** 2)).mean(axis=1)
     falls = curve[:-1] - curve[1:]
     place = int(np.argmax(falls))
-    heads = errors.index.to_list()
-    return Transition(task, dimension, heads[place], heads[place + 1], float(np.exp(falls[place])))
+    heads = [int(count) for count in errors.index]
+    return Transition(
+        section.name, section.dimension, heads[place], heads[place + 1], float(np.exp(falls[place]))
+    )
 
 
 def _count(heads: int) -> str:

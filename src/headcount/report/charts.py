@@ -11,7 +11,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from headcount.report.cells import CELL, Section, cell_table, only_section, selected_members
+from headcount.estimate.cells import CELL, Section, cell_table, only_section, selected_members
 from headcount.report.colours import head_colours
 from headcount.report.error_axis import Decades, decades, scientific
 

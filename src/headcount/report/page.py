@@ -12,7 +12,7 @@ import pandas as pd
 import vl_convert
 
 from headcount.engine.files import write_whole
-from headcount.report.cells import Section, cell_table, sections
+from headcount.estimate.cells import Section, cell_table, sections
 from headcount.report.charts import error_against_length, heat_map
 from headcount.report.error_axis import scientific
 

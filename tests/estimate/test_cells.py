@@ -4,7 +4,7 @@ import pytest
 from believable import believable_frame, diverge, in_cell, with_error
 
 from headcount.errors import InvalidInput
-from headcount.report.cells import cell_table, only_section, sections, selected_members
+from headcount.estimate.cells import cell_table, only_section, sections, selected_members
 
 
 def test_selection_looks_at_validation_and_not_at_test_error():
@@ -60,7 +60,7 @@ def test_sections_keep_the_order_of_the_frame_and_split_by_dimension():
         (believable_frame().iloc[:0], "no rows"),
         (believable_frame().drop(columns="heads"), "lacks heads"),
         (believable_frame().assign(test_error=-0.5), "test_error is -0.5"),
-        (pd.concat([believable_frame(task="a"), believable_frame(task="b")]), r"a \(D = 4\), b \(D = 4\)"),
+        (pd.concat([believable_frame(task="a"), believable_frame(task="b")]), r"a with D = 4; b with D = 4"),
     ],
 )
 def test_a_frame_that_cannot_be_shown_is_refused_by_name(frame, message):

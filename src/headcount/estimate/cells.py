@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from headcount.errors import InvalidInput
+from headcount.estimate.settings import settings
 
 CELL = ["heads", "length"]
 COLUMNS = [
@@ -21,12 +22,21 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class Section:
-    """All members trained on one task of one dimension; the dimension of a person's own data is None."""
+    """All members trained on one task of one dimension; the dimension of a person's own data is None.
+
+    `settings` says what sets them apart from other sections of the same task: "hidden 16", or nothing.
+    """
 
     task: str
     dimension: int | None
+    settings: str
     metric: str
     members: pd.DataFrame
+
+    @property
+    def name(self) -> str:
+        """The task and what is particular to the section, its dimension aside."""
+        return f"{self.task} ({self.settings})" if self.settings else self.task
 
     @property
     def heads(self) -> list[int]:
@@ -50,9 +60,15 @@ class Section:
 
 
 def sections(frame: pd.DataFrame) -> Iterator[Section]:
-    """One section per task and dimension, in the order in which the frame names them."""
+    """One section per task, dimension and settings, in the order in which the frame names them.
+
+    Members of one section differ only in heads, length, seed and learning rate: all that may stand for
+    one another in a cell.
+    """
     _check(frame)
-    for _, members in frame.groupby(["task", "dimension"], sort=False, dropna=False):
+    keyed = frame.assign(_settings=settings(frame))
+    for (*_, apart), group in keyed.groupby(["task", "dimension", "_settings"], sort=False, dropna=False):
+        members = group.drop(columns="_settings")
         measured = np.isfinite(members["validation_error"]) & np.isfinite(members["test_error"])
         failed = (members["status"] == "diverged") | ~measured
         first = members.iloc[0]
@@ -61,6 +77,7 @@ def sections(frame: pd.DataFrame) -> Iterator[Section]:
             dimension=None
             if pd.isna(first["dimension"]) or first["dimension"] < 1
             else int(first["dimension"]),
+            settings=str(apart),
             metric=str(first["metric"]),
             members=members.assign(failed=failed).reset_index(drop=True),
         )
@@ -70,7 +87,7 @@ def only_section(frame: pd.DataFrame) -> Section:
     """The section of a frame that holds one task of one dimension."""
     found = list(sections(frame))
     if len(found) > 1:
-        names = ", ".join(f"{section.task} (D = {section.dimension})" for section in found)
+        names = "; ".join(f"{section.name} with D = {section.dimension}" for section in found)
         raise InvalidInput(f"a chart shows one task of one dimension, but the frame holds {names}")
     return found[0]
 
