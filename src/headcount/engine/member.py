@@ -119,7 +119,7 @@ def predict(
 def _batch(train: Split, conditions: Conditions, count: Int[Array, ""], size: int) -> tuple[Array, Array]:
     """Sequences drawn with replacement; which ones follows from the member's key and the step alone."""
     key = jax.random.fold_in(conditions.key, count)
-    chosen = jax.random.randint(key, (size,), 0, train.x.shape[1])
+    chosen = jax.random.randint(key, (size,), 0, train.x.shape[1], jnp.int32)
     return train.x[conditions.dataset, chosen], train.y[conditions.dataset, chosen]
 
 

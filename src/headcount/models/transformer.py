@@ -222,7 +222,8 @@ def layer_norm(tokens: Float[Array, "width token"], padding: Padding | None) -> 
     """(x − mean) / sqrt(variance + 1e-5) over the real width, without gains; padding stays zero."""
     width = tokens.shape[0] if padding is None else padding.width
     real = jnp.arange(tokens.shape[0])[:, None] < width
-    mean = jnp.sum(tokens, axis=0) / width
+    # Padding is 0 and would not change the mean, but its gradient would: nothing may flow into it.
+    mean = jnp.sum(jnp.where(real, tokens, 0), axis=0) / width
     centred = jnp.where(real, tokens - mean, 0)
     variance = jnp.sum(centred**2, axis=0) / width
     return centred / jnp.sqrt(variance + 1e-5)

@@ -1,0 +1,202 @@
+"""The engine against a plain loop, and a member against itself in other company."""
+
+import math
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from tiny import tiny_grid
+
+from headcount.engine import Machine, Pack, PackTraining, plan, this_machine, train
+from headcount.engine.data import Split
+from headcount.engine.train import _nmse
+from headcount.models import Transformer, unpad
+
+CPU = Machine("cpu", "a cpu", lanes=2, memory=4 << 30)
+GPU = Machine("gpu", "the vmapped program, on whatever device there is", lanes=1, memory=4 << 30)
+
+
+def finished(pack, machine, **options):
+    training = PackTraining(pack, machine, **options)
+    while not training.finished:
+        training.chunk()
+    return training
+
+
+def in_double(tree):
+    """All floats of a tree as float64."""
+    return jax.tree.map(
+        lambda leaf: np.asarray(leaf, np.float64) if np.asarray(leaf).dtype.kind == "f" else np.asarray(leaf),
+        tree,
+    )
+
+
+def plain_training(trial, data):
+    """One member by the book: Python loop, optax.adamw with its own schedule, no slices, no padding."""
+    recipe = trial.training
+    schedule = optax.warmup_cosine_decay_schedule(0.0, trial.learning_rate, recipe.warmup, recipe.steps)
+    optimizer = optax.chain(
+        optax.clip_by_global_norm(recipe.clip), optax.adamw(schedule, weight_decay=recipe.weight_decay)
+    )
+    model = in_double(Transformer.initialise(trial.architecture, seed=trial.seed))
+    state = optimizer.init(model)
+
+    def loss(model, x, y):
+        return jnp.mean((jax.vmap(model)(x) - y) ** 2)
+
+    @jax.jit
+    def update(model, state, x, y):
+        moves, state = optimizer.update(jax.grad(loss)(model, x, y), state, model)
+        return optax.apply_updates(model, moves), state
+
+    for step in range(recipe.steps):
+        key = jax.random.fold_in(jax.random.PRNGKey(trial.seed), step)
+        chosen = jax.random.randint(key, (recipe.batch_size,), 0, recipe.train_samples, dtype=jnp.int32)
+        model, state = update(model, state, data.train.x[0, chosen], data.train.y[0, chosen])
+    return model
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"weight_decay": 0.1, "clip": 0.01},
+        {"layers": (2,), "model": (("residual", True), ("layer_norm", True))},
+    ],
+    ids=["decay and clipping", "two layers"],
+)
+def test_the_engine_agrees_with_a_plain_loop_in_double_precision(change):
+    """Padded to three heads, vmapped, in slices, the gradient of the pooling by hand."""
+    # A rate and a 1/sqrt(n) that float32 holds exactly: they are float32 in the engine.
+    trials = tiny_grid(heads=(1, 3), head_dim=(4,), learning_rate=(2.0**-7,), **change).trials()
+    (pack,) = plan(trials, GPU)
+    training = PackTraining(pack, GPU)
+    with jax.enable_x64(True):
+        training.state, training.data = in_double(training.state), in_double(training.data)
+        training.conditions = in_double(training.conditions)
+        while not training.finished:
+            training.chunk()
+        for place, trial in enumerate(trials):
+            padded = jax.tree.map(lambda leaf, place=place: np.asarray(leaf)[place], training.state.model)
+            ours = unpad(padded, trial.architecture)
+            reference = plain_training(trial, training.data)
+            x = training.data.test.x[0]
+            np.testing.assert_allclose(jax.vmap(ours)(x), jax.vmap(reference)(x), rtol=1e-7, atol=1e-8)
+
+
+def test_a_member_alone_in_a_pack_and_padded_is_the_same_member():
+    """The promise of the design: equal to float tolerance over the first few hundred steps."""
+    (trial,) = tiny_grid(steps=200, heads=(2,)).trials()
+    others = tiny_grid(steps=200, heads=(1, 4), seed=(0, 1)).trials()
+    alone = Pack((trial,), trial.architecture)
+    company = Pack((others[0], trial, *others[1:]), replace(trial.architecture, heads=4))
+    errors = []
+    for pack, place, machine in ((alone, 0, CPU), (company, 1, CPU), (company, 1, GPU)):
+        errors.append(finished(pack, machine).outcomes()[place].test_error)
+    np.testing.assert_allclose(errors, errors[0], rtol=1e-3)
+
+
+def test_chunks_of_any_size_give_the_same_numbers():
+    (pack,) = plan(tiny_grid(seed=(0, 1)).trials(), CPU)
+    one_by_one, at_once = PackTraining(pack, CPU), PackTraining(pack, CPU)
+    at_once._periods = 4
+    at_once.chunk()
+    while not one_by_one.finished:
+        one_by_one._periods = 1
+        one_by_one.chunk()
+    assert at_once.finished
+    for ours, theirs in zip(jax.tree.leaves(one_by_one.state), jax.tree.leaves(at_once.state), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_members_that_share_a_pack_may_learn_different_tasks():
+    trials = [*tiny_grid(dimension=(1, 2)).trials(), *tiny_grid(data_seed=5).trials()]
+    (pack,) = plan(trials, GPU)
+    together = finished(pack, GPU).outcomes()
+    for trial, outcome in zip(trials, together, strict=True):
+        (alone,) = train([trial], machine=GPU)
+        assert alone.test_error == pytest.approx(outcome.test_error, rel=1e-3)
+    assert len({round(outcome.test_error, 6) for outcome in together}) == 3
+
+
+@pytest.mark.parametrize("task", ["max_sum", "bowls_several"])
+def test_the_model_that_comes_back_has_the_error_that_is_reported(task):
+    """In the units of the task, in its own size, on data of the task's own making."""
+    options = {"token_dim": 3} if task == "max_sum" else {"token_dim": 2}
+    trials = tiny_grid(task=task, options=options, heads=(1, 3), steps=200).trials()
+    for trial, outcome in zip(trials, train(trials, machine=CPU), strict=True):
+        assert outcome.model.architecture == trial.architecture
+        recipe = trial.training
+        count = recipe.train_samples + recipe.validation_samples + recipe.test_samples
+        samples = trial.task.build().sample(jax.random.PRNGKey(recipe.data_seed), count, trial.length)
+        x, y = (np.asarray(array)[-recipe.test_samples :] for array in samples)
+        predicted = np.asarray(jax.vmap(outcome.model)(x), np.float64)
+        error = np.mean(np.mean((predicted - y) ** 2, axis=0) / np.var(y.astype(np.float64), axis=0))
+        assert outcome.test_error == pytest.approx(error, rel=1e-3)
+
+
+def test_errors_are_summed_in_double_precision():
+    random = np.random.default_rng(0)
+    truth = random.normal(size=(1, 5000, 1)).astype(np.float32)
+    predicted = (truth + 1e-4 * random.normal(size=truth.shape)).astype(np.float32)
+    squares = [(float(a) - float(b)) ** 2 for a, b in zip(predicted.ravel(), truth.ravel(), strict=True)]
+    mean = math.fsum(map(float, truth.ravel())) / 5000
+    variance = math.fsum((float(value) - mean) ** 2 for value in truth.ravel())
+    found = _nmse(predicted, Split(truth, truth), np.array([0]))
+    assert found[0] == pytest.approx(math.fsum(squares) / variance, rel=1e-12)
+
+
+def test_a_member_that_diverges_is_marked_and_harms_no_other():
+    trials = tiny_grid(learning_rate=(1e-3, 1e38), clip=1e30).trials()
+    calm, wild = train(trials, machine=CPU)
+    assert wild.diverged
+    assert not calm.diverged
+    assert math.isfinite(calm.test_error)
+    (alone,) = train(trials[:1], machine=CPU)
+    assert alone.test_error == calm.test_error
+
+
+def test_a_member_that_diverges_before_its_first_evaluation_has_no_error():
+    (outcome,) = train(tiny_grid(learning_rate=(1e38,), clip=1e30, warmup=0).trials(), machine=CPU)
+    assert outcome.diverged
+    assert math.isnan(outcome.test_error)
+    assert math.isnan(outcome.validation_error)
+
+
+def test_the_best_state_is_kept_not_the_last():
+    """A tiny training set overfits: the kept state is that of the least validation error."""
+    trials = tiny_grid(train_samples=4, steps=400, learning_rate=(3e-2,), warmup=10).trials()
+    (pack,) = plan(trials, CPU)
+    training = PackTraining(pack, CPU)
+    seen = []
+    while not training.finished:
+        training._periods = 1
+        training.chunk()
+        model = jax.tree.map(lambda leaf: np.asarray(leaf)[0], training.state.model)
+        split = training.data.validation
+        seen.append(float(jnp.mean((jax.vmap(model)(split.x[0]) - split.y[0]) ** 2)))
+    (outcome,) = training.outcomes()
+    assert outcome.best_step == 10 * (1 + int(np.argmin(seen)))
+    assert outcome.best_step < 400
+    assert float(training.errors[0]) == pytest.approx(min(seen), rel=1e-4)
+
+
+def test_long_runs_agree_in_distribution():
+    """After thousands of steps rounding has grown: padded members differ, but not as a population."""
+    trials = tiny_grid(steps=1500, seed=tuple(range(8)), batch_size=32, learning_rate=(1e-2,)).trials()
+    bare = Pack(trials, trials[0].architecture)
+    padded = Pack(trials, replace(trials[0].architecture, heads=4))
+    logs = [
+        np.log([outcome.test_error for outcome in finished(pack, GPU).outcomes()]) for pack in (bare, padded)
+    ]
+    spread = max(np.std(logs[0]), 0.05)
+    assert abs(np.median(logs[0]) - np.median(logs[1])) < 2 * spread
+
+
+def test_this_machine_is_described():
+    machine = this_machine()
+    assert machine.memory > 0
+    assert machine.lanes >= 1
+    assert machine.name
