@@ -1,0 +1,47 @@
+# Everything sets itself up in .venv from nothing, and is cheap to repeat.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint types tests bench docs clean
+
+demo: .venv/base
+	$(BIN)/headcount demo
+
+test: lint types tests
+
+lint: .venv/test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: .venv/test
+	$(BIN)/mypy
+
+tests: .venv/test
+	$(BIN)/pytest -n 2 --dist worksteal -r s
+
+bench: .venv/bench
+	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/scale.py
+
+docs: .venv/test
+	$(BIN)/python docs/quote.py
+
+# A folder in which the last set-up broke off has no `made` file and is made again.
+.venv/made:
+	$(PYTHON) -m venv --clear .venv
+	touch $@
+
+.venv/base: .venv/made pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	touch $@
+
+.venv/test: .venv/made pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test]'
+	touch $@ .venv/base
+
+.venv/bench: .venv/made pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test,bench]'
+	touch $@ .venv/base
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo

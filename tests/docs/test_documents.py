@@ -1,0 +1,37 @@
+"""What the README and the docs show must run, and what they quote must be what the results say."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = [
+    pytest.param(code, id=f"{path.name}-{place}")
+    for path in DOCUMENTS
+    for place, code in enumerate(re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), re.DOTALL))
+]
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_examples_run(code, tmp_path):
+    script = tmp_path / "example.py"
+    script.write_text(code)
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_quoted_numbers_are_those_of_the_results():
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "quote.py", "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text("utf-8")):
+        assert (document.parent / target).exists(), target
