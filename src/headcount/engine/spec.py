@@ -111,7 +111,7 @@ class Trial:
 class Grid:
     """Every combination of the axes, as trials.
 
-    >>> grid = Grid(TaskChoice.of("max_sum", token_dim=4), dimension=(2,), heads=(1, 2), seed=(0, 1, 2))
+    >>> grid = Grid(TaskChoice.of("max_sum", token_dim=4), length=(8,), heads=(1, 2), seed=(0, 1, 2))
     >>> len(grid.trials())
     6
 
