@@ -111,9 +111,10 @@ def predict(
     model: Transformer, x: Float[AnyArray, "sample token token_dim"], padding: Padding, slice_size: int
 ) -> Float[Array, "sample output"]:
     """The model's standardised outputs, a slice of the samples at a time."""
-    # Slices of one size: a remainder would be compiled as a program of its own.
-    even = next(size for size in range(slice_size, 0, -1) if len(x) % size == 0)
-    return jax.lax.map(lambda sequence: model(sequence, padding=padding), x, batch_size=even)
+    # Filled up to whole slices: a remainder would be compiled as a program of its own.
+    whole = jnp.pad(x, ((0, -len(x) % slice_size), (0, 0), (0, 0)))
+    outputs = jax.lax.map(lambda sequence: model(sequence, padding=padding), whole, batch_size=slice_size)
+    return outputs[: len(x)]
 
 
 def _batch(train: Split, conditions: Conditions, count: Int[Array, ""], size: int) -> tuple[Array, Array]:

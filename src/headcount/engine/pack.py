@@ -98,18 +98,16 @@ def step_seconds(architecture: Architecture, trial: Trial) -> float:
 def _signature(trial: Trial) -> tuple[object, ...]:
     """What must be equal for members to share a program: all but heads, head_dim, seed, rate and data."""
     architecture = trial.architecture
-    group_size = architecture.heads // architecture.key_value_heads
     alike = replace(architecture, heads=1, head_dim=1, kv_heads=None)
-    return (trial.length, replace(trial.training, data_seed=0), alike, group_size)
+    return (trial.length, replace(trial.training, data_seed=0), alike, architecture.group_size)
 
 
 def _hull(trials: Sequence[Trial]) -> Architecture:
     """The smallest architecture that holds every trial's."""
     first = trials[0].architecture
-    group_size = first.heads // first.key_value_heads
     heads = max(trial.architecture.heads for trial in trials)
     head_dim = max(trial.architecture.head_dim for trial in trials)
-    kv_heads = None if group_size == 1 else heads // group_size
+    kv_heads = None if first.group_size == 1 else heads // first.group_size
     return replace(first, heads=heads, head_dim=head_dim, kv_heads=kv_heads)
 
 

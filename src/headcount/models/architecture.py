@@ -61,12 +61,18 @@ class Architecture:
         for field in ("token_dim", "heads", "head_dim", "output_dim", "layers"):
             _at_least_one(field, getattr(self, field))
         for field in ("encoder_hidden", "readout_hidden"):
-            for size in getattr(self, field):
+            sizes = getattr(self, field)
+            if not isinstance(sizes, tuple):
+                raise InvalidInput(f"{field} = {sizes!r}: allowed is a tuple of whole numbers from 1 up")
+            for size in sizes:
                 _at_least_one(field, size)
-        if self.feedforward < 0:
-            raise InvalidInput(f"feedforward = {self.feedforward}: allowed is 0 (none) or a hidden width")
-        if not (isfinite(self.beta) and self.beta > 0):
-            raise InvalidInput(f"beta = {self.beta}: allowed is any finite number above 0")
+        for field in ("kv_heads", "length"):
+            if getattr(self, field) is not None:
+                _at_least_one(field, getattr(self, field))
+        if self.feedforward != 0:
+            _at_least_one("feedforward", self.feedforward)
+        if not (isinstance(self.beta, int | float) and isfinite(self.beta) and self.beta > 0):
+            raise InvalidInput(f"beta = {self.beta!r}: allowed is any finite number above 0")
         if self.heads % self.key_value_heads:
             raise InvalidInput(f"kv_heads = {self.kv_heads}: must divide heads = {self.heads}")
         for field, allowed in _CHOICES.items():
@@ -84,6 +90,11 @@ class Architecture:
     def key_value_heads(self) -> int:
         """How many key-value heads there are; the query heads share them in groups of equal size."""
         return self.heads if self.kv_heads is None else self.kv_heads
+
+    @property
+    def group_size(self) -> int:
+        """How many query heads share a key-value head."""
+        return self.heads // self.key_value_heads
 
     @property
     def position_features(self) -> int:

@@ -26,8 +26,8 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 class Network(eqx.Module):
     r"""W_k · act( … act(W_1 x + b_1) … ) + b_k, over the first axis of x; tokens may stand along a second."""
 
-    weights: tuple[Float[Parameter, "outputs inputs"], ...]
-    biases: tuple[Float[Parameter, "outputs"], ...]
+    weights: tuple[Float[Parameter, "_outputs _inputs"], ...]
+    biases: tuple[Float[Parameter, "_outputs"], ...]
     activation: str = eqx.field(static=True)
 
     @classmethod

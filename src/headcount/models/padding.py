@@ -1,10 +1,12 @@
 """Models of different sizes in arrays of one size."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import jax
 import numpy as np
 
+from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
 from headcount.models.transformer import Transformer
 
@@ -16,6 +18,8 @@ def pad(model: Transformer, architecture: Architecture) -> Transformer:
     padded unit puts out is 0 and the weights it would be read by are 0. Only the logit scale and layer
     norms depend on the real size: pass `Padding.of(model.architecture)` to the padded model.
     """
+    if _kind(architecture) != _kind(model.architecture):
+        raise InvalidInput(f"architecture = {architecture}: may differ from the model's in its sizes alone")
     shapes, structure = _layout(architecture)
     leaves = [
         np.pad(leaf, [(0, full - real) for real, full in zip(leaf.shape, shape, strict=True)])
@@ -34,6 +38,22 @@ def unpad(model: Transformer, architecture: Architecture) -> Transformer:
     ]
     real: Transformer = jax.tree.unflatten(structure, leaves)
     return real
+
+
+def _kind(architecture: Architecture) -> tuple[Architecture, int, int, int, bool]:
+    """Everything but the sizes."""
+    sizeless = replace(
+        architecture,
+        heads=1,
+        head_dim=1,
+        kv_heads=None,
+        encoder_hidden=(),
+        readout_hidden=(),
+        feedforward=0,
+        length=architecture.length and 1,
+    )
+    depths = len(architecture.encoder_hidden), len(architecture.readout_hidden)
+    return sizeless, architecture.group_size, *depths, architecture.feedforward > 0
 
 
 @lru_cache(maxsize=256)

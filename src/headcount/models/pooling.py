@@ -1,6 +1,7 @@
 """What one head does to a sequence once its query and key are folded: score, soften, average."""
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -28,24 +29,39 @@ def pool(directions: Directions, features: Features, mask: Mask) -> Averages:
     return weights(directions, features, mask) @ features.T
 
 
-@jax.custom_vjp
 def pool_for_training(directions: Directions, features: Features, mask: Mask) -> Averages:
     """`pool` with its gradient by hand: a quarter less time a step on a CPU, but reverse mode only."""
-    return pool(directions, features, mask)
+    return _pool(directions, features, mask, jax.config.values["jax_default_matmul_precision"])
 
 
-def _forward(directions: Directions, features: Features, mask: Mask) -> tuple[Averages, tuple[Array, ...]]:
-    attention = weights(directions, features, mask)
-    return attention @ features.T, (directions, features, attention)
+# JAX traces a gradient by hand outside of the context that the call stood in: the precision of the products
+# must be told to it, or they fall back to whatever the device does by default.
+@partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _pool(directions: Directions, features: Features, mask: Mask, precision: str | None) -> Averages:
+    with jax.default_matmul_precision(precision):
+        return pool(directions, features, mask)
 
 
-def _backward(kept: tuple[Array, ...], averages_bar: Averages) -> tuple[Array, Array, None]:
+def _forward(
+    directions: Directions, features: Features, mask: Mask, precision: str | None
+) -> tuple[Averages, tuple[Array, ...]]:
+    with jax.default_matmul_precision(precision):
+        attention = weights(directions, features, mask)
+        return attention @ features.T, (directions, features, attention)
+
+
+def _backward(
+    precision: str | None, kept: tuple[Array, ...], averages_bar: Averages
+) -> tuple[Array, Array, None]:
     """φ is met twice, in the scores and in the average: both its gradients in one product of depth 2h."""
     directions, features, attention = kept
-    attention_bar = averages_bar @ features
-    logits_bar = attention * (attention_bar - jnp.sum(attention * attention_bar, axis=-1, keepdims=True))
-    features_bar = jnp.concatenate([averages_bar, directions]).T @ jnp.concatenate([attention, logits_bar])
-    return logits_bar @ features.T, features_bar, None
+    with jax.default_matmul_precision(precision):
+        attention_bar = averages_bar @ features
+        logits_bar = attention * (attention_bar - jnp.sum(attention * attention_bar, axis=-1, keepdims=True))
+        features_bar = jnp.concatenate([averages_bar, directions]).T @ jnp.concatenate(
+            [attention, logits_bar]
+        )
+        return logits_bar @ features.T, features_bar, None
 
 
-pool_for_training.defvjp(_forward, _backward)
+_pool.defvjp(_forward, _backward)

@@ -5,6 +5,8 @@ P(x) is a matrix [width, token], as in W x. A model takes one sequence; `jax.vma
 batch, and over models makes a pack.
 """
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -51,6 +53,19 @@ class Attention(eqx.Module):
         """Keys and values repeated so that each query head finds its own."""
         group_size = self.query.shape[0] // self.key.shape[0]
         return jnp.repeat(self.key, group_size, axis=0), jnp.repeat(self.value, group_size, axis=0)
+
+
+class Folded(NamedTuple):
+    """What an attention block read at one constant query comes down to.
+
+    - `directions`: what each head scores features by, β W_K,iᵀ W_Q,i c0.
+    - `readers`: what a head's average of features adds to the representation, W_O,i W_V,i.
+    - `constant`: what is there without any token, c0 and what the bias of P adds.
+    """
+
+    directions: Float[Array, "head feature"]
+    readers: Float[Array, "width head feature"]
+    constant: Float[Array, " width"]
 
 
 class TokenLayer(eqx.Module):
@@ -162,7 +177,7 @@ class Transformer(eqx.Module):
         """Where each head of the last layer looks."""
         with jax.default_matmul_precision(self.architecture.precision):
             features, lift = self._features(x, mask, None, None)
-            return pooling_weights(self._directions(lift, None), features, mask)
+            return pooling_weights(self._fold(lift, None, None).directions, features, mask)
 
     def counted_parameters(self) -> int:
         """M, by the paper's rule."""
@@ -172,9 +187,9 @@ class Transformer(eqx.Module):
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None, pool: Pool
     ) -> Array:
         features, lift = self._features(x, mask, head_mask, padding)
-        averages = pool(self._directions(lift, padding), features, mask)
-        readers, constant = self._readers(lift, head_mask)
-        return jnp.einsum("ehf,hf->e", readers, averages) + constant
+        folded = self._fold(lift, head_mask, padding)
+        averages = pool(folded.directions, features, mask)
+        return jnp.einsum("ehf,hf->e", folded.readers, averages) + folded.constant
 
     def _features(
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
@@ -188,27 +203,22 @@ class Transformer(eqx.Module):
             tokens = layer(tokens, mask, head_mask, padding)
         return (layer_norm(tokens, padding) if self.architecture.layer_norm else tokens), None
 
-    def _directions(self, lift: Network | None, padding: Padding | None) -> Float[Array, "head feature"]:
-        """What each head scores features by: W_K,iᵀ W_Q,i c0, carried through the last layer of P."""
-        keys, _ = self.attention.per_query_head()
-        query = jnp.einsum("hne,e->hn", self.attention.query, self.class_token)
-        directions = jnp.einsum("hne,hn->he", keys, query)
-        if lift is not None:
-            # The bias of P adds the same to every token's logit: the softmax does not see it.
-            directions = directions @ lift.weights[-1]
-        return directions * (self.architecture.logit_scale if padding is None else padding.logit_scale)
-
-    def _readers(
-        self, lift: Network | None, head_mask: Array | None
-    ) -> tuple[Float[Array, "width head feature"], Float[Array, " width"]]:
-        """What each head's average of features adds to the representation: W_O,i W_V,i, likewise carried."""
-        _, values = self.attention.per_query_head()
+    def _fold(self, lift: Network | None, head_mask: Array | None, padding: Padding | None) -> Folded:
+        """The attention block as three arrays, carried through the last layer of P where there is a lift."""
+        keys, values = self.attention.per_query_head()
         values = keep(values, head_mask)
-        if lift is None:
-            return jnp.einsum("ehn,hnf->ehf", self.attention.output, values), jnp.asarray(self.class_token)
-        read_bias = jnp.einsum("ehn,hn->e", self.attention.output, values @ lift.biases[-1])
-        readers = jnp.einsum("ehn,hnf->ehf", self.attention.output, values @ lift.weights[-1])
-        return readers, read_bias + self.class_token
+        query = jnp.sum(self.attention.query * self.class_token, axis=-1)
+        directions = jnp.sum(keys * query[..., None], axis=1)
+        directions *= self.architecture.logit_scale if padding is None else padding.logit_scale
+        constant = jnp.asarray(self.class_token)
+        if lift is not None:
+            # The bias of P rides along as the weight of a feature that is 1 for every token. It adds the
+            # same to every token's logit, which the softmax does not see, and to what is read.
+            affine = jnp.concatenate([lift.weights[-1], lift.biases[-1][:, None]], axis=1)
+            carried = jnp.concatenate([directions[:, None], values], axis=1) @ affine
+            directions, values, read = carried[:, 0, :-1], carried[:, 1:, :-1], carried[:, 1:, -1]
+            constant += jnp.einsum("ehn,hn->e", self.attention.output, read)
+        return Folded(directions, jnp.einsum("ehn,hnf->ehf", self.attention.output, values), constant)
 
 
 def keep(read: Float[Array, "head *rest"], head_mask: Bool[Array, " head"] | None) -> Array:

@@ -1,0 +1,237 @@
+"""The model class twice more, and the one table of architectures that all comparisons use.
+
+`reference` is the formula in plain NumPy, one head and one token at a time. `unfolded` is the same formula
+in JAX, with the key and the value of every token computed before the softmax, so that it has gradients.
+Neither folds anything.
+"""
+
+import math
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from headcount.models import Architecture, Transformer
+
+FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+
+LENGTH = 5
+
+
+def small(**options: object) -> Architecture:
+    sizes = {"token_dim": 3, "heads": 2, "head_dim": 4, "encoder_hidden": (6,), "readout_hidden": (5,)}
+    return Architecture(**(sizes | options))  # type: ignore[arg-type]
+
+
+ARCHITECTURES = {
+    "the paper's": small(),
+    "one head of one number": small(heads=1, head_dim=1, token_dim=1),
+    "no hidden encoder layer, sharp": small(
+        encoder_hidden=(), head_dim=3, beta=4.0, scale_logits=False, readout_activation="silu"
+    ),
+    "no hidden layers at all": small(encoder_hidden=(), readout_hidden=(), output_dim=2),
+    "deep and vector-valued": small(
+        encoder_hidden=(6, 4),
+        readout_hidden=(5, 3),
+        output_dim=3,
+        encoder_activation="gelu",
+        readout_activation="tanh",
+    ),
+    "one-hot positions": small(positions="one_hot", length=7, heads=3, head_dim=2, encoder_activation="silu"),
+    "sinusoidal positions": small(
+        positions="sinusoidal", encoder_activation="tanh", readout_activation="relu"
+    ),
+    "grouped": small(heads=4, kv_heads=2, head_dim=2, beta=1.7),
+    "multi-query, vector-valued": small(heads=3, kv_heads=1, output_dim=2, encoder_hidden=(4, 5)),
+    "layer norm, one layer": small(layer_norm=True, beta=0.5),
+    "two layers, no hidden encoder layer": small(
+        layers=2, encoder_hidden=(), head_dim=3, kv_heads=1, beta=2.0, readout_activation="relu"
+    ),
+    "two layers with everything": small(layers=2, residual=True, layer_norm=True, feedforward=7),
+    "two layers, norm and feed-forward only": small(
+        layers=2, layer_norm=True, feedforward=4, head_dim=2, positions="sinusoidal", scale_logits=False
+    ),
+    "three grouped layers": small(
+        layers=3, heads=4, head_dim=1, kv_heads=2, residual=True, positions="one_hot", length=5, output_dim=2
+    ),
+}
+
+
+def double(tree: Transformer) -> Transformer:
+    """The same model with float64 leaves."""
+    doubled: Transformer = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), tree)
+    return doubled
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Everything that a person can ask of a model about one sequence."""
+
+    output: FloatArray
+    representation: FloatArray
+    weights: FloatArray
+
+
+def reference(
+    model: Transformer, x: FloatArray, mask: BoolArray | None = None, head_mask: BoolArray | None = None
+) -> Reading:
+    """F( c0 + W_O concat_i Σ_t softmax_t( β (W_Q,i c0)·(W_K,i x̂(t)) ) W_V,i x̂(t) ), as it stands."""
+    shape = model.architecture
+    visible = [t for t in range(len(x)) if mask is None or mask[t]]
+    kept = [i for i in range(shape.heads) if head_mask is None or head_mask[i]]
+    tokens = [
+        _network(model.encoder, _token(x[t], t, shape), shape.encoder_activation) for t in range(len(x))
+    ]
+    for layer in model.token_layers:
+        tokens = _token_layer(layer, tokens, shape, visible, kept)
+    tokens = _normalised(tokens, shape)
+    class_token = np.asarray(model.class_token)
+    every_head = [_head(model.attention, i, class_token, tokens, visible, shape) for i in range(shape.heads)]
+    representation = class_token.copy()
+    for i in kept:
+        representation += np.asarray(model.attention.output)[:, i, :] @ every_head[i][0]
+    output = _network(model.readout, representation, shape.readout_activation)
+    return Reading(output, representation, np.array([weights for _, weights in every_head]))
+
+
+def _token(x: FloatArray, t: int, shape: Architecture) -> FloatArray:
+    """x(t) and what the encoder is told about t."""
+    if shape.positions == "none":
+        return x
+    if shape.positions == "one_hot":
+        assert shape.length is not None
+        return np.array([*x, *(float(place == t) for place in range(shape.length))])
+    wavelengths = [4, 8, 16, 32, 64, 128, 256, 512]
+    sines = [math.sin(2 * math.pi * t / wavelength) for wavelength in wavelengths]
+    cosines = [math.cos(2 * math.pi * t / wavelength) for wavelength in wavelengths]
+    return np.array([*x, *sines, *cosines])
+
+
+def _activation(name: str, value: float) -> float:
+    if name == "relu":
+        return max(value, 0.0)
+    if name == "tanh":
+        return math.tanh(value)
+    if name == "silu":
+        return value / (1 + math.exp(-value))
+    # GELU by its tanh formula (Hendrycks and Gimpel, 2016).
+    return 0.5 * value * (1 + math.tanh(math.sqrt(2 / math.pi) * (value + 0.044715 * value**3)))
+
+
+def _network(network: object, vector: FloatArray, activation: str) -> FloatArray:
+    layers = list(zip(network.weights, network.biases, strict=True))  # type: ignore[attr-defined]
+    for place, (weight, bias) in enumerate(layers):
+        vector = np.asarray(weight) @ vector + np.asarray(bias)
+        if place < len(layers) - 1:
+            vector = np.array([_activation(activation, value) for value in vector])
+    return vector
+
+
+def _head(
+    attention: object,
+    i: int,
+    reader: FloatArray,
+    tokens: list[FloatArray],
+    visible: list[int],
+    shape: Architecture,
+) -> tuple[FloatArray, FloatArray]:
+    """What head i reads when `reader` looks at the visible tokens, and its weight on every token."""
+    query, key, value = (np.asarray(getattr(attention, name)) for name in ("query", "key", "value"))
+    group = i // (shape.heads // (shape.kv_heads or shape.heads))
+    sharpness = shape.beta / math.sqrt(shape.head_dim) if shape.scale_logits else shape.beta
+    asked = query[i] @ reader
+    logits = {t: sharpness * float(asked @ (key[group] @ tokens[t])) for t in visible}
+    masses = {t: math.exp(logit - max(logits.values())) for t, logit in logits.items()}
+    weights = np.zeros(len(tokens))
+    read = np.zeros(shape.head_dim)
+    for t in visible:
+        weights[t] = masses[t] / sum(masses.values())
+        read += weights[t] * (value[group] @ tokens[t])
+    return read, weights
+
+
+def _normalised(tokens: list[FloatArray], shape: Architecture) -> list[FloatArray]:
+    if not shape.layer_norm:
+        return tokens
+    return [(token - token.mean()) / math.sqrt(token.var() + 1e-5) for token in tokens]
+
+
+def _token_layer(
+    layer: object, tokens: list[FloatArray], shape: Architecture, visible: list[int], kept: list[int]
+) -> list[FloatArray]:
+    """Every token reads every visible token; then, if asked, a network of each token alone."""
+    attention, network = layer.attention, layer.feedforward  # type: ignore[attr-defined]
+    seen = _normalised(tokens, shape)
+    moved = []
+    for token in seen:
+        after = np.zeros(shape.width)
+        for i in kept:
+            read, _ = _head(attention, i, token, seen, visible, shape)
+            after += np.asarray(attention.output)[:, i, :] @ read
+        moved.append(after)
+    if shape.residual:
+        moved = [token + after for token, after in zip(tokens, moved, strict=True)]
+    if not shape.feedforward:
+        return moved
+    fed = [_network(network, token, shape.readout_activation) for token in _normalised(moved, shape)]
+    return [token + after for token, after in zip(moved, fed, strict=True)] if shape.residual else fed
+
+
+def unfolded(
+    model: Transformer, x: Array, mask: Array | None = None, head_mask: Array | None = None
+) -> Array:
+    """The same in JAX, tokens as rows: all keys, all values, softmax, sum."""
+    shape = model.architecture
+    positions = jnp.asarray([_token(np.zeros(0), t, shape) for t in range(len(x))])
+    rows = _layers(model.encoder, jnp.concatenate([x, positions], axis=1), shape.encoder_activation)
+    for layer in model.token_layers:
+        seen = _norm(rows, shape)
+        moved = _attend(layer.attention, seen, seen, mask, head_mask, shape)
+        rows = rows + moved if shape.residual else moved
+        if layer.feedforward is not None:
+            fed = _layers(layer.feedforward, _norm(rows, shape), shape.readout_activation)
+            rows = rows + fed if shape.residual else fed
+    class_token = jnp.asarray(model.class_token)[None]
+    read = _attend(model.attention, class_token, _norm(rows, shape), mask, head_mask, shape)
+    return _layers(model.readout, class_token + read, shape.readout_activation)[0]
+
+
+def _layers(network: object, rows: Array, activation: str) -> Array:
+    function = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "tanh": jnp.tanh, "silu": jax.nn.silu}[activation]
+    weights, biases = network.weights, network.biases  # type: ignore[attr-defined]
+    for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
+        rows = function(rows @ jnp.asarray(weight).T + bias)
+    return rows @ jnp.asarray(weights[-1]).T + biases[-1]
+
+
+def _norm(rows: Array, shape: Architecture) -> Array:
+    if not shape.layer_norm:
+        return rows
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    return centred / jnp.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5)
+
+
+def _attend(
+    attention: object,
+    readers: Array,
+    rows: Array,
+    mask: Array | None,
+    head_mask: Array | None,
+    shape: Architecture,
+) -> Array:
+    query, key, value, output = (
+        jnp.asarray(getattr(attention, name)) for name in ("query", "key", "value", "output")
+    )
+    sharpness = shape.beta / math.sqrt(shape.head_dim) if shape.scale_logits else shape.beta
+    group = np.arange(shape.heads) // (shape.heads // (shape.kv_heads or shape.heads))
+    keys = jnp.einsum("te,hne->htn", rows, key[group])
+    values = jnp.einsum("te,hne->htn", rows, value[group])
+    logits = sharpness * jnp.einsum("re,hne,htn->hrt", readers, query, keys)
+    weights = jax.nn.softmax(logits if mask is None else jnp.where(mask, logits, -jnp.inf), axis=2)
+    read = weights @ values
+    if head_mask is not None:
+        read = jnp.where(head_mask[:, None, None], read, 0.0)
+    return jnp.einsum("hrn,ehn->re", read, output)

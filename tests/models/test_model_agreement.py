@@ -1,0 +1,174 @@
+"""Folded, unfolded and plain NumPy: one function, on every architecture of the table."""
+
+from typing import get_args
+
+import jax
+import numpy as np
+import pytest
+from model_evaluation import (
+    Derived,
+    all_heads,
+    evaluate,
+    evaluated,
+    evaluated_unfolded,
+    head_mask,
+    inputs,
+    token_mask,
+)
+from model_references import ARCHITECTURES, LENGTH, Reading, reference
+
+from headcount.models import Transformer
+from headcount.models.architecture import Activation, PositionInput
+
+VALUE = {"rtol": 1e-11, "atol": 1e-12}
+
+every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
+with_and_without_masks = pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
+
+
+def plainly(name: str, masked: bool) -> Reading:
+    given = inputs(name)
+    if not masked:
+        return reference(given.model, given.x)
+    return reference(given.model, given.x, token_mask(), head_mask(given.model))
+
+
+def assert_same_gradients(actual: Derived, expected: Derived) -> None:
+    leaves = zip(jax.tree.leaves_with_path(actual[1]), jax.tree.leaves(expected[1]), strict=True)
+    for (path, leaf), other in leaves:
+        scale = 1e-9 * np.abs(other).max(initial=0.0)
+        where = jax.tree_util.keystr(path)
+        np.testing.assert_allclose(leaf, other, rtol=1e-9, atol=scale + 1e-14, err_msg=where)
+
+
+def test_the_table_covers_every_option() -> None:
+    table = list(ARCHITECTURES.values())
+    assert {a.encoder_activation for a in table} == set(get_args(Activation))
+    assert {a.readout_activation for a in table} == set(get_args(Activation))
+    assert {a.positions for a in table} == set(get_args(PositionInput))
+    assert {a.layers for a in table} == {1, 2, 3}
+    assert {len(a.encoder_hidden) for a in table} == {len(a.readout_hidden) for a in table} == {0, 1, 2}
+    for field in ("residual", "layer_norm", "scale_logits"):
+        assert {getattr(a, field) for a in table} == {True, False}
+    for layers in (1, 2):
+        assert any(a.kv_heads not in (None, a.heads) for a in table if a.layers == layers)
+    assert any(a.feedforward and not a.residual for a in table)
+    assert any(a.length and a.length > LENGTH for a in table if a.positions == "one_hot")
+
+
+@every_architecture
+@with_and_without_masks
+def test_the_folded_output_is_that_of_the_plain_formula(name: str, masked: bool) -> None:
+    output, _ = evaluated(name, masked).folded
+    np.testing.assert_allclose(output, plainly(name, masked).output, **VALUE)
+    assert output.dtype == np.float64
+    assert output.shape == (ARCHITECTURES[name].output_dim,)
+
+
+@every_architecture
+@with_and_without_masks
+def test_the_unfolded_output_is_that_of_the_plain_formula(name: str, masked: bool) -> None:
+    np.testing.assert_allclose(evaluated_unfolded(name, masked)[0], plainly(name, masked).output, **VALUE)
+
+
+@every_architecture
+@with_and_without_masks
+def test_folding_leaves_every_gradient_as_it_is(name: str, masked: bool) -> None:
+    assert_same_gradients(evaluated(name, masked).folded, evaluated_unfolded(name, masked))
+
+
+@every_architecture
+@with_and_without_masks
+def test_the_gradient_by_hand_is_the_gradient(name: str, masked: bool) -> None:
+    found = evaluated(name, masked)
+    np.testing.assert_allclose(found.trained[0], found.folded[0], **VALUE)
+    assert_same_gradients(found.trained, found.folded)
+
+
+@every_architecture
+@with_and_without_masks
+def test_gradients_are_slopes_of_the_plain_formula(name: str, masked: bool) -> None:
+    given, random = inputs(name), np.random.default_rng(0)
+    masks = (token_mask(), head_mask(given.model)) if masked else (None, None)
+    here = (given.model, given.x)
+    leaves, structure = jax.tree.flatten(here)
+    for _ in range(3):
+        direction = [random.normal(size=leaf.shape) for leaf in leaves]
+
+        def scalar(step: float, direction: list[np.ndarray] = direction) -> float:
+            moved = [leaf + step * along for leaf, along in zip(leaves, direction, strict=True)]
+            model, x = jax.tree.unflatten(structure, moved)
+            return float(reference(model, x, *masks).output @ given.outputs)
+
+        slope = (scalar(1e-5) - scalar(-1e-5)) / 2e-5
+        gradients = jax.tree.leaves(evaluated(name, masked).folded[1])
+        expected = sum(np.sum(leaf * along) for leaf, along in zip(gradients, direction, strict=True))
+        assert slope == pytest.approx(expected, rel=1e-6, abs=1e-7)
+
+
+@every_architecture
+@with_and_without_masks
+def test_the_readout_of_the_representation_is_the_output(name: str, masked: bool) -> None:
+    found = evaluated(name, masked)
+    np.testing.assert_allclose(found.representation, plainly(name, masked).representation, **VALUE)
+    np.testing.assert_allclose(found.read_out, found.folded[0], **VALUE)
+
+
+@every_architecture
+def test_attention_weights_are_those_of_the_plain_formula(name: str) -> None:
+    weights = evaluated(name, False).weights
+    np.testing.assert_allclose(weights, plainly(name, False).weights, **VALUE)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-14)
+
+
+@every_architecture
+def test_attention_weights_are_zero_on_hidden_tokens_and_still_sum_to_one(name: str) -> None:
+    given = inputs(name)
+    # Weights are asked without silencing heads, and so is the reference.
+    weights = evaluated(name, True).weights
+    np.testing.assert_allclose(weights, reference(given.model, given.x, token_mask()).weights, **VALUE)
+    np.testing.assert_array_equal(weights[:, ~token_mask()], 0)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-14)
+
+
+@every_architecture
+def test_hiding_the_last_tokens_is_a_shorter_sequence(name: str) -> None:
+    given = inputs(name)
+    hidden = evaluate(name, mask=np.arange(LENGTH) < 3, heads=all_heads(given.model))
+    np.testing.assert_allclose(hidden.folded[0], reference(given.model, given.x[:3]).output, **VALUE)
+
+
+@every_architecture
+def test_what_a_hidden_token_says_changes_nothing(name: str) -> None:
+    given = inputs(name)
+    other = np.where(token_mask()[:, None], given.x, 50.0)
+    found = evaluate(name, x=other, mask=token_mask(), heads=head_mask(given.model))
+    np.testing.assert_allclose(found.folded[0], evaluated(name, True).folded[0], **VALUE)
+    np.testing.assert_array_equal(found.folded[1][1][~token_mask()], 0)
+
+
+@every_architecture
+def test_masks_that_hide_nothing_change_nothing(name: str) -> None:
+    model = inputs(name).model
+    found = evaluate(name, mask=np.ones(LENGTH, bool), heads=all_heads(model))
+    np.testing.assert_allclose(found.folded[0], evaluated(name, False).folded[0], **VALUE)
+    assert_same_gradients(found.folded, evaluated(name, False).folded)
+
+
+@every_architecture
+def test_silencing_a_head_is_zeroing_what_it_puts_out(name: str) -> None:
+    model = inputs(name).model
+    heads = head_mask(model)
+    zeroed = evaluate(name, model=with_outputs_of(model, heads), mask=token_mask(), heads=all_heads(model))
+    np.testing.assert_allclose(evaluated(name, True).folded[0], zeroed.folded[0], **VALUE)
+
+
+def with_outputs_of(model: Transformer, heads: np.ndarray) -> Transformer:
+    """The model with W_O zero for all heads but these, in every layer."""
+
+    def zero(path: tuple[object, ...], leaf: np.ndarray) -> np.ndarray:
+        is_output = jax.tree_util.keystr(path).endswith(".attention.output")
+        return np.where(heads[None, :, None], leaf, 0) if is_output else leaf
+
+    zeroed: Transformer = jax.tree.map_with_path(zero, model)
+    return zeroed

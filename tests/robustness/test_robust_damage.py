@@ -1,0 +1,369 @@
+import gc
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from robust_support import Command, Result, checkpoints, marks, numbers, same, shards
+
+from headcount.engine import Pack, PackTraining, Store, plan, results, this_machine
+from headcount.specfile import load
+
+pytestmark = pytest.mark.usefixtures("quick_page")
+
+Damage = Callable[[Path], Path]
+HOST = socket.gethostname().partition(".")[0]
+DEAD = 2**22 + 1  # above the largest process id that Linux gives
+
+
+@pytest.fixture
+def folder(finished: tuple[Path, Path], tmp_path: Path) -> Path:
+    # A path that is long, as real ones are: a line about it must stay one line.
+    copy = tmp_path / "results of a long and careful measurement on the machine upstairs" / "runs"
+    shutil.copytree(finished[1], copy)
+    return copy
+
+
+def changed(path: Path, change: Callable[[bytes], bytes]) -> Path:
+    path.write_bytes(change(path.read_bytes()))
+    return path
+
+
+def cut_short(folder: Path) -> Path:
+    return changed(shards(folder)[0], lambda data: data[: len(data) // 2])
+
+
+def without_its_last_byte(folder: Path) -> Path:
+    return changed(shards(folder)[0], lambda data: data[:-1])
+
+
+def emptied(folder: Path) -> Path:
+    return changed(shards(folder)[0], lambda data: b"")
+
+
+def zeroed(folder: Path) -> Path:
+    """As file systems leave a file whose blocks were never written."""
+    return changed(shards(folder)[0], lambda data: bytes(len(data)))
+
+
+def text_instead(folder: Path) -> Path:
+    return changed(shards(folder)[0], lambda data: b"not Parquet at all\n" * 100)
+
+
+def broken_link(folder: Path) -> Path:
+    (path := folder / "shards" / "elsewhere.parquet").symlink_to(folder / "nowhere.parquet")
+    return path
+
+
+def notes_in_the_folder(folder: Path) -> Path:
+    (path := folder / "notes.txt").write_text("remember the milk")
+    return path
+
+
+def notes_among_the_shards(folder: Path) -> Path:
+    (path := folder / "shards" / "notes.txt").write_text("remember the milk")
+    return path
+
+
+def foreign_parquet_among_the_shards(folder: Path) -> Path:
+    pq.write_table(pa.table({"price": [1.5, 2.5]}), path := folder / "shards" / "prices.parquet")
+    return path
+
+
+def foreign_parquet_in_the_folder(folder: Path) -> Path:
+    pq.write_table(pa.table({"price": [1.5, 2.5]}), path := folder / "prices.parquet")
+    return path
+
+
+def folder_named_like_a_shard(folder: Path) -> Path:
+    (path := folder / "shards" / "old.parquet").mkdir()
+    (path / "notes.txt").write_text("remember the milk")
+    return path
+
+
+DAMAGED = [cut_short, without_its_last_byte, emptied, zeroed, text_instead]
+FOREIGN = [
+    notes_in_the_folder,
+    notes_among_the_shards,
+    foreign_parquet_among_the_shards,
+    foreign_parquet_in_the_folder,
+    folder_named_like_a_shard,
+    broken_link,
+]
+
+
+def check_one_line_names(path: Path, result: Result) -> None:
+    assert result.code == 0, result.err
+    assert len(result.lines) == 1, f"not one line about one file:\n{result.err}"
+    assert str(path) in result.err
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_report_names_a_damaged_shard_and_changes_nothing(
+    damage: Damage, folder: Path, command: Command
+) -> None:
+    lost = set(pq.read_table(shards(folder)[0])["trial"].to_pylist())
+    whole = numbers(folder)
+    path = damage(folder)
+    before = marks(folder)
+    result = command("report", folder)
+    check_one_line_names(path, result)
+    after = marks(folder)
+    page = folder / "report.html"
+    assert {**after, page: None} == {**before, page: None}
+    same(numbers(folder), whole[~whole["trial"].isin(lost)].reset_index(drop=True))
+    assert f"{len(whole) - len(lost)} members" in result.out
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_sweep_sets_a_damaged_shard_aside_and_trains_its_trials_again(
+    damage: Damage, finished: tuple[Path, Path], folder: Path, command: Command
+) -> None:
+    path = damage(folder)
+    remains, other = path.read_bytes(), marks(folder)[shards(folder)[1]]
+    result = command("sweep", finished[0], "--out", folder)
+    assert result.code == 0, result.err
+    assert "10 members" in result.out
+    assert path.with_name(path.name + ".damaged").read_bytes() == remains
+    assert marks(folder)[shards(folder)[1]] == other, "a whole shard was written again"
+    same(numbers(folder), numbers(finished[1]))
+    assert command("sweep", finished[0], "--out", folder).err == "", "what is set aside is not named again"
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_sweep_names_a_damaged_shard_in_one_line(
+    damage: Damage, finished: tuple[Path, Path], folder: Path, command: Command
+) -> None:
+    path = damage(folder)
+    check_one_line_names(path, command("sweep", finished[0], "--out", folder))
+
+
+@pytest.mark.parametrize("damage", [cut_short, emptied])
+def test_sweep_names_a_damaged_shard_to_machines_too(
+    damage: Damage, finished: tuple[Path, Path], folder: Path, command: Command
+) -> None:
+    path = damage(folder)
+    result = command("sweep", finished[0], "--out", folder, "--json")
+    assert result.json["members"] == 10
+    assert str(path) in result.err, "set aside without a word"
+
+
+@pytest.mark.parametrize("verb", ["report", "sweep"])
+@pytest.mark.parametrize("add", FOREIGN)
+def test_a_foreign_file_is_left_alone_and_does_not_matter(
+    add: Damage, verb: str, finished: tuple[Path, Path], folder: Path, command: Command
+) -> None:
+    path = add(folder)
+    before = marks(folder)
+    result = command(*(["report"] if verb == "report" else ["sweep", finished[0], "--out"]), folder)
+    assert result.code == 0, result.err
+    page = folder / "report.html"
+    assert {**marks(folder), page: None} == {**before, page: None}
+    assert path.is_symlink() or path.exists()
+    same(numbers(folder), numbers(finished[1]))
+
+
+@pytest.mark.parametrize("verb", ["report", "sweep"])
+@pytest.mark.parametrize("add", FOREIGN)
+def test_a_foreign_file_is_named_in_one_line(
+    add: Damage, verb: str, finished: tuple[Path, Path], folder: Path, command: Command
+) -> None:
+    path = add(folder)
+    result = command(*(["report"] if verb == "report" else ["sweep", finished[0], "--out"]), folder)
+    check_one_line_names(path, result)
+
+
+def test_a_shard_with_other_columns_is_not_written_over(
+    finished: tuple[Path, Path], folder: Path, command: Command
+) -> None:
+    """Another version's shard, under the name that this version gives to the same pack."""
+    path = shards(folder)[0]
+    pq.write_table(pq.read_table(path).drop_columns(["status"]), path)
+    kept = path.read_bytes()
+    assert command("sweep", finished[0], "--out", folder).code == 0
+    same(numbers(folder), numbers(finished[1]))
+    assert kept in [file.read_bytes() for file in folder.rglob("*") if file.is_file()], "its rows are gone"
+
+
+def test_a_shard_without_values_is_not_believed(
+    finished: tuple[Path, Path], folder: Path, command: Command
+) -> None:
+    path = shards(folder)[0]
+    shard = pq.read_table(path)
+    place = shard.schema.get_field_index("heads")
+    pq.write_table(shard.set_column(place, shard.field(place), pa.nulls(len(shard), pa.int64())), path)
+    check_one_line_names(path, command("report", folder))
+
+
+def test_no_flipped_bit_of_a_shard_goes_unnoticed(folder: Path) -> None:
+    path, whole = shards(folder)[0], results(folder)
+    data = path.read_bytes()
+    unnoticed = []
+    for place in range(4, len(data), len(data) // 120):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 0x10]) + data[place + 1 :])
+        store = Store(folder)
+        if not store.frame().equals(whole) and not any(str(path) in line for line in store.problems):
+            unnoticed.append(place)
+    assert not unnoticed, f"other numbers, and no word of it: {len(unnoticed)} of 120 flips"
+
+
+def leftover(folder: Path, process: int) -> Path:
+    (path := folder / f"0123456789abcdef.parquet.{HOST}.{process}.partial").write_bytes(b"PAR1")
+    return path
+
+
+@pytest.mark.parametrize("place", ["shards", "checkpoints", "."])
+def test_what_a_dead_process_left_half_written_is_cleared_away_by_sweep_alone(
+    place: str, finished: tuple[Path, Path], folder: Path, command: Command
+) -> None:
+    path = leftover(folder / place, DEAD)
+    assert command("report", folder).err == ""
+    assert path.exists(), "report never removes"
+    assert command("sweep", finished[0], "--out", folder).err == ""
+    assert not path.exists()
+    same(numbers(folder), numbers(finished[1]))
+
+
+def test_what_a_living_process_is_writing_is_left_alone(
+    finished: tuple[Path, Path], folder: Path, command: Command
+) -> None:
+    path = leftover(folder / "shards", os.getppid())
+    assert command("sweep", finished[0], "--out", folder).err == ""
+    assert path.read_bytes() == b"PAR1"
+
+
+def test_another_sweep_in_the_same_folder_may_take_the_probe_away(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both write and remove a file of this name when they begin."""
+    from headcount.engine import store as module
+
+    write_whole = module.write_whole
+
+    def write_and_lose(path: Path, write: Callable[..., object]) -> None:
+        write_whole(path, write)
+        if "probe" in path.name:
+            path.unlink()
+
+    monkeypatch.setattr(module, "write_whole", write_and_lose)
+    assert len(Store(folder).prepare()) == 10
+
+
+@pytest.fixture
+def halfway(finished: tuple[Path, Path], folder: Path) -> tuple[Pack, Path]:
+    """The folder as a kill leaves it: its first pack is under way, a quarter of its steps made."""
+    pack = plan(load(finished[0]), this_machine())[0]
+    (folder / "shards" / f"{pack.id}.parquet").unlink()
+    training = PackTraining(pack, this_machine())
+    training.chunk()
+    Store(folder).save(pack, training.state, seconds=8000.0)
+    return pack, checkpoints(folder)[0]
+
+
+def test_a_whole_checkpoint_is_gone_on_from(
+    halfway: tuple[Pack, Path], finished: tuple[Path, Path], folder: Path, command: Command
+) -> None:
+    pack, path = halfway
+    result = command("sweep", finished[0], "--out", folder)
+    assert (result.code, result.err) == (0, "")
+    frame = results(folder)
+    mine = frame["trial"].isin([trial.id for trial in pack.trials])
+    assert (frame["seconds"][mine] > 1000.0).all(), "the time spent before the kill counts"
+    assert not path.exists()
+    same(numbers(folder), numbers(finished[1]))
+
+
+def last_entry(data: bytes) -> int:
+    """Where the list of contents of a zip file speaks of its last file."""
+    return data.rindex(b"PK\x01\x02")
+
+
+def with_byte(data: bytes, place: int, value: int) -> bytes:
+    return data[:place] + bytes([value]) + data[place + 1 :]
+
+
+def one_array(data: bytes) -> bytes:
+    return (
+        b"\x93NUMPY\x01\x00v\x00"
+        + b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }".ljust(118)
+        + data
+    )
+
+
+CHECKPOINT_DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "cut short": lambda data: data[: len(data) // 2],
+    "empty": lambda data: b"",
+    "zeros": lambda data: bytes(len(data)),
+    "text": lambda data: b"not a checkpoint\n" * 50,
+    "a number changed": lambda data: with_byte(data, len(data) // 3, data[len(data) // 3] ^ 0x40),
+    "unknown compression": lambda data: with_byte(data, last_entry(data) + 10, 99),
+    "encrypted": lambda data: with_byte(data, last_entry(data) + 8, 1),
+    "a later zip version": lambda data: with_byte(data, last_entry(data) + 6, 200),
+    "one array": one_array,
+}
+
+
+@pytest.mark.parametrize("name", CHECKPOINT_DAMAGE)
+def test_a_damaged_checkpoint_is_set_aside_and_its_pack_starts_again(
+    name: str, halfway: tuple[Pack, Path], finished: tuple[Path, Path], folder: Path, command: Command
+) -> None:
+    path = changed(halfway[1], CHECKPOINT_DAMAGE[name])
+    remains = path.read_bytes()
+    assert command("sweep", finished[0], "--out", folder).code == 0
+    assert path.with_name(path.name + ".damaged").read_bytes() == remains
+    same(numbers(folder), numbers(finished[1]))
+
+
+@pytest.mark.parametrize("name", ["cut short", "empty"])
+def test_a_damaged_checkpoint_is_named_in_one_line(
+    name: str, halfway: tuple[Pack, Path], finished: tuple[Path, Path], folder: Path, command: Command
+) -> None:
+    path = changed(halfway[1], CHECKPOINT_DAMAGE[name])
+    check_one_line_names(path, command("sweep", finished[0], "--out", folder))
+
+
+def test_no_flipped_bit_of_a_checkpoint_goes_unnoticed(halfway: tuple[Pack, Path], folder: Path) -> None:
+    pack, path = halfway
+    data, store = path.read_bytes(), Store(folder)
+    whole = store.load(pack)
+    assert whole is not None
+    for place in range(0, len(data), len(data) // 60):
+        path.write_bytes(with_byte(data, place, data[place] ^ 0x04))
+        loaded = store.load(pack)
+        if loaded is None:
+            assert str(path) in store.problems.pop()
+        else:
+            for leaf, expected in zip(jax.tree.leaves(loaded[0]), jax.tree.leaves(whole[0]), strict=True):
+                np.testing.assert_array_equal(leaf, expected, strict=True, err_msg=f"byte {place}")
+
+
+def test_a_damaged_checkpoint_is_closed_again(
+    halfway: tuple[Pack, Path], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not whenever Python gets round to it, with a warning."""
+    complaints: list[object] = []
+    changed(halfway[1], CHECKPOINT_DAMAGE["cut short"])
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "unraisablehook", lambda complaint: complaints.append(complaint.exc_value))
+        assert Store(folder).load(halfway[0]) is None
+        gc.collect()
+    assert not complaints
+
+
+def test_a_checkpoint_of_a_finished_pack_is_cleared_away(
+    finished: tuple[Path, Path], folder: Path, command: Command
+) -> None:
+    """As left by a kill right after the pack's shard was written, before its checkpoint was dropped."""
+    pack = plan(load(finished[0]), this_machine())[0]
+    Store(folder).save(pack, PackTraining(pack, this_machine()).state, seconds=1.0)
+    before = marks(folder / "shards")
+    assert command("sweep", finished[0], "--out", folder).code == 0
+    assert marks(folder / "shards") == before
+    assert not checkpoints(folder)

@@ -1,0 +1,288 @@
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from robust_support import TINY, Command, Process, Result, numbers, start, tiny, write
+
+from headcount.tasks import TASKS
+
+TRAINING = "[training]\n"
+MODEL = "[model]\n"
+PYTHON_START = "import headcount as h\n"
+
+
+def other_task(text: str) -> str:
+    return tiny('name = "max_sum"\ndimension = 2\ntoken_dim = 2\n', text)
+
+
+# What the file holds, and what the line about it has to contain.
+TOML: dict[str, tuple[str | bytes, list[str]]] = {
+    "unknown field": (tiny("hidden = 4", "hiden = 4"), ["model.hiden", "did you mean hidden", "head_dim"]),
+    "unknown field, nothing like it": (tiny(TRAINING, TRAINING + "zzz = 1\n"), ["training.zzz", "allowed"]),
+    "unknown option of a task": (tiny("token_dim", "tokendim"), ["tokendim", "max_sum", "token_dim"]),
+    "unknown table": (
+        TINY + "[modle]\nheads = 2\n",
+        ["modle", "did you mean model", "task, model, training"],
+    ),
+    "field outside any table": ("steps = 3\n" + TINY, ["steps", "task, model, training"]),
+    "no head": (
+        tiny("heads = [1, 2]", "heads = [1, 0]"),
+        ["model.heads", "= 0", "greater than or equal to 1"],
+    ),
+    "negative heads": (tiny("heads = [1, 2]", "heads = -1"), ["model.heads", "-1", "1"]),
+    "no token": (tiny("length = 4", "length = 0"), ["training.length", "= 0", "greater than or equal to 1"]),
+    "negative rate": (
+        tiny(TRAINING, TRAINING + "learning_rate = -0.25\n"),
+        ["training.learning_rate", "-0.25", "greater than 0"],
+    ),
+    "zero rate": (
+        tiny(TRAINING, TRAINING + "learning_rate = 0.0\n"),
+        ["learning_rate", "0.0", "greater than 0"],
+    ),
+    "NaN rate": (tiny(TRAINING, TRAINING + "learning_rate = nan\n"), ["learning_rate", "nan", "finite"]),
+    "infinite rate": (
+        tiny(TRAINING, TRAINING + "learning_rate = [1e-3, inf]\n"),
+        ["learning_rate[1]", "inf", "finite"],
+    ),
+    "NaN decay": (tiny(TRAINING, TRAINING + "weight_decay = nan\n"), ["weight_decay", "nan", "finite"]),
+    "infinite clip": (tiny(TRAINING, TRAINING + "clip = inf\n"), ["clip", "inf", "finite"]),
+    "NaN beta": (tiny(MODEL, MODEL + "beta = nan\n"), ["beta", "nan", "finite"]),
+    "more orthonormal directions than dimensions": (
+        tiny("dimension = 2\ntoken_dim = 2", 'dimension = 5\ntoken_dim = 4\ndirections = "orthonormal"'),
+        ["dimension", "5", "orthonormal", "at most 4"],
+    ),
+    "a D that the task does not have": (
+        other_task('name = "extremes"\ndimension = 3\n'),
+        ["extremes", "dimension", "positions"],
+    ),
+    "no dimension": (tiny("dimension = 2", "dimension = 0"), ["task.dimension", "= 0", "1"]),
+    "unknown task": (tiny('"max_sum"', '"maxsum"'), ["'maxsum'", "did you mean 'max_sum'", "bowls"]),
+    "a task by a number": (tiny('"max_sum"', "3"), ["task.name", "3", "string"]),
+    "text for a number": (tiny("heads = [1, 2]", 'heads = "two"'), ["model.heads", "'two'", "integer"]),
+    "digits as text": (tiny("steps = 40", 'steps = "40"'), ["training.steps", "'40'", "integer"]),
+    "half a head": (tiny("heads = [1, 2]", "heads = 1.5"), ["model.heads", "1.5", "integer"]),
+    "a truth value for heads": (tiny("heads = [1, 2]", "heads = true"), ["model.heads", "True", "integer"]),
+    "a truth value for steps": (tiny("steps = 40", "steps = true"), ["training.steps", "True", "integer"]),
+    "a truth value for seeds": (tiny("seeds = 5", "seeds = true"), ["training.seeds", "True"]),
+    "a truth value for an option": (tiny("token_dim = 2", "token_dim = true"), ["token_dim", "True", "1"]),
+    "a date for steps": (tiny("steps = 40", "steps = 2020-01-01"), ["training.steps", "2020", "integer"]),
+    "empty list": (tiny("heads = [1, 2]", "heads = []"), ["model.heads", "[]", "at least 1"]),
+    "a list in a list": (tiny("heads = [1, 2]", "heads = [[1, 2]]"), ["model.heads", "[1, 2]", "integer"]),
+    "no seeds": (tiny("seeds = 5", "seeds = 0"), ["training.seeds", "0", "at least 1"]),
+    "negative seed": (tiny("seeds = 5", "seeds = [3, -4]"), ["training.seeds[1]", "-4", "0"]),
+    "a seed that no generator takes": (
+        tiny("seeds = 5", "seeds = [18446744073709551616]"),
+        ["seed", "18446744073709551616"],
+    ),
+    "no key-value heads": (tiny(MODEL, MODEL + "kv_heads = 0\n"), ["kv_heads", "0"]),
+    "negative key-value heads": (tiny(MODEL, MODEL + "kv_heads = -1\n"), ["kv_heads", "-1"]),
+    "key-value heads that do not divide": (
+        tiny(MODEL, MODEL + "kv_heads = 2\n"),
+        ["kv_heads", "2", "heads = 1"],
+    ),
+    "unknown precision": (
+        tiny(MODEL, MODEL + 'precision = "float16"\n'),
+        ["model.precision", "'float16'", "float32", "bfloat16"],
+    ),
+    "missing table": (TINY.partition(TRAINING)[0], ["training", "missing"]),
+    "missing field": (tiny("heads = [1, 2]\n"), ["model.heads", "missing"]),
+    "a value for a table": ('task = "max_sum"\n' + TINY.partition("\n\n")[2], ["task", "'max_sum'"]),
+    "not a multiple": (tiny("steps = 40", "steps = 25"), ["steps = 25", "multiple", "evaluate_every = 10"]),
+    "warm-up as long as the run": (
+        tiny(TRAINING, TRAINING + "warmup = 40\n"),
+        ["warmup", "40", "steps"],
+    ),
+    "positions beyond the length": (
+        tiny("token_dim = 2", "token_dim = 2\npositions = [[7]]"),
+        ["position", "7", "length 4"],
+    ),
+    "not TOML": ("heads = = 3", ["not TOML", "line 1"]),
+    "empty file": ("", ["empty", "[task], [model] and [training]"]),
+    "only a comment": ("# to do\n", ["empty", "[task], [model] and [training]"]),
+    "binary file": (bytes(range(256)), ["not TOML"]),
+    "a file with zeros": (b"\0" * 64, ["not TOML"]),
+    "no list of grids": ("grid = 3\n", ["grid", "[[grid]]"]),
+    "an empty list of grids": ("grid = []\n", ["no trial"]),
+    "numbers for grids": ("grid = [7]\n", ["grid", "7"]),
+    "a grid beside the tables": (TINY + "[[grid]]\n", ["grid", "task, model, training"]),
+}
+
+PYTHON: dict[str, tuple[str | bytes, list[str]]] = {
+    "raises": ("x = 1\nraise RuntimeError('no luck\\ntoday')\n", ["line 2", "RuntimeError", "no luck"]),
+    "raises deeper": ("def f():\n    return 1 / 0\n\n\nf()\n", ["line 2", "ZeroDivisionError"]),
+    "syntax error": ("x = 1\ny = = 2\n", ["line 2", "SyntaxError"]),
+    "defines nothing": ("x = 1\n", ["`grid`", "`trials`"]),
+    "empty": ("", ["`grid`", "`trials`"]),
+    "no trials": ("trials = []\n", ["no trial"]),
+    "other trials": ("trials = [1, 2]\n", ["`trials`", "headcount.Trial"]),
+    "unknown module": ("import no_such_module\n", ["line 1", "no_such_module"]),
+    "leaves": ("import sys\n\nsys.exit()\n", ["line 3", "SystemExit"]),
+    "leaves with a code": ("raise SystemExit(7)\n", ["line 1", "SystemExit"]),
+    "binary": (bytes(range(256)), ["null bytes"]),
+    "a list for an axis": (
+        PYTHON_START + "grid = h.Grid(h.TaskChoice.of('max_sum'), heads=[1, 2])\n",
+        ["heads", "[1, 2]", "tuple"],
+    ),
+    "an unknown option of the model": (
+        PYTHON_START + "grid = h.Grid(h.TaskChoice.of('max_sum'), model=(('colour', 1),))\n",
+        ["colour"],
+    ),
+    "a name that is taken": (
+        "from headcount.tasks import max_sum, register\nregister('max_sum')(max_sum)\n",
+        ["'max_sum'", "taken"],
+    ),
+}
+
+# Words of the machinery, which tell a person nothing.
+INTERNAL = ["Traceback", "instance of", "tasktable", "gridtable", "line None", "0x7f"]
+
+
+def check_refused(result: Result, fragments: list[str]) -> None:
+    assert result.code == 2, (result.code, result.err)
+    assert result.err.endswith("\n")
+    assert len(result.lines) == 1, result.err
+    assert result.err.startswith("headcount: error: ")
+    assert result.out == ""
+    for fragment in fragments:
+        assert fragment in result.err, f"{fragment!r} is not in: {result.err}"
+    for word in INTERNAL:
+        assert word not in result.err
+
+
+@pytest.mark.parametrize("name", TOML)
+def test_a_bad_table_is_one_line_that_names_it(name: str, tmp_path: Path, command: Command) -> None:
+    text, fragments = TOML[name]
+    spec = write(tmp_path / "bad spec.toml", text)
+    check_refused(command("sweep", spec, "--out", tmp_path / "runs"), [str(spec), *fragments])
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_a_bad_python_specification_is_one_line_that_names_it(
+    name: str, tmp_path: Path, command: Command
+) -> None:
+    text, fragments = PYTHON[name]
+    spec = write(tmp_path / "bad spec.py", text)
+    check_refused(command("sweep", spec, "--out", tmp_path / "runs"), [str(spec), *fragments])
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_mistake_of_a_later_grid_says_which_grid(tmp_path: Path, command: Command) -> None:
+    grid = re.sub(r"^\[", "[grid.", TINY, flags=re.MULTILINE)
+    spec = write(
+        tmp_path / "two.toml", f"[[grid]]\n{grid}[[grid]]\n{grid.replace('hidden = 4', 'hidden = 0')}"
+    )
+    result = command("sweep", spec, "--out", tmp_path / "runs")
+    check_refused(result, [str(spec), "model.hidden", "= 0"])
+    assert re.search(r"grid\W*[12]\b", result.err), result.err
+
+
+@pytest.mark.parametrize(
+    ("name", "fragments"),
+    [
+        ("missing.toml", ["no such file"]),
+        ("", ["folder", ".toml or .py"]),
+        ("spec.yaml", [".yaml", ".toml and .py"]),
+        ("spec", [".toml and .py"]),
+        ("spec.toml.bak", [".bak", ".toml and .py"]),
+        ("x" * 300 + ".toml", ["name too long"]),
+    ],
+)
+def test_a_file_that_is_none(name: str, fragments: list[str], tmp_path: Path, command: Command) -> None:
+    if "spec" in name:
+        write(tmp_path / name, TINY)
+    path = tmp_path / name
+    result = command("sweep", path, "--out", tmp_path / "runs")
+    check_refused(result, [str(path)])
+    for fragment in fragments:
+        assert fragment.lower() in result.err.lower()
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.fixture
+def no_new_tasks() -> Iterator[None]:
+    known = set(TASKS)
+    yield
+    for name in set(TASKS) - known:
+        del TASKS[name]
+
+
+OWN_TASK = """\
+import jax.numpy as jnp
+
+import headcount as h
+from headcount.tasks import register
+
+
+@register("my own")
+def my_own(*, dimension: int = 2) -> h.RetrievalTask:
+    return h.RetrievalTask(
+        name="my own",
+        token_dim=2,
+        coordinate_functions=(lambda token: token[0], lambda token: token[1]),
+        outer=jnp.sum,
+    )
+
+
+grid = h.Grid(
+    h.TaskChoice.of("my own"),
+    length=(4,),
+    heads=(1, 2),
+    head_dim=(2,),
+    hidden=(4,),
+    training=h.Training(
+        steps=40, evaluate_every=10, train_samples=64, validation_samples=32, test_samples=32, batch_size=16
+    ),
+)
+"""
+
+
+@pytest.mark.usefixtures("no_new_tasks", "quick_page")
+def test_a_python_specification_brings_its_own_task(tmp_path: Path, command: Command) -> None:
+    spec = write(tmp_path / "own.py", OWN_TASK)
+    result = command("sweep", spec, "--out", tmp_path / "runs")
+    assert (result.code, result.err) == (0, "")
+    frame = numbers(tmp_path / "runs")
+    assert frame[["task", "dimension", "heads"]].to_numpy().tolist() == [["my own", 2, 1], ["my own", 2, 2]]
+    assert (frame["status"] == "done").all()
+    assert command("report", tmp_path / "runs").code == 0
+
+
+@pytest.mark.usefixtures("quick_page")
+def test_a_list_of_grids_is_all_of_them_each_trial_once(tmp_path: Path, command: Command) -> None:
+    first = re.sub(r"^\[", "[grid.", tiny("seeds = 5", "seeds = 2"), flags=re.MULTILINE)
+    second = first.replace("seeds = 2", "seeds = [1, 2]").replace("heads = [1, 2]", "heads = [2]")
+    spec = write(tmp_path / "two.toml", f"[[grid]]\n{first}\n[[grid]]\n{second}")
+    result = command("sweep", spec, "--out", tmp_path / "runs")
+    assert (result.code, result.err) == (0, "")
+    found = numbers(tmp_path / "runs")[["heads", "seed"]].to_numpy().tolist()
+    assert found == [[1, 0], [1, 1], [2, 0], [2, 1], [2, 2]]
+
+
+# The last asks for more data than any machine holds: a mistake like any other.
+PROCESSES = {
+    "field.toml": (tiny("hidden = 4", "hiden = 4"), "model.hiden"),
+    "raises.py": ("raise RuntimeError('no luck')\n", "no luck"),
+    "huge.toml": (tiny("train_samples = 64", "train_samples = 10000000000000"), "train_samples"),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def processes(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[dict[str, Process]]:
+    folder = tmp_path_factory.mktemp("processes")
+    begun = {}
+    for name, (text, _) in PROCESSES.items():
+        spec = write(folder / name, text)
+        begun[name] = start("sweep", spec, "--out", folder / f"{name}.runs", cache=cache, log=spec)
+    yield begun
+    for process in begun.values():
+        process.stop()
+
+
+@pytest.mark.parametrize("name", PROCESSES)
+def test_a_real_process_refuses_in_one_line_too(name: str, processes: dict[str, Process]) -> None:
+    process = processes[name]
+    code, spec = process.wait(), process.output.with_name(name)
+    check_refused(Result(code, process.out, process.err), [str(spec), PROCESSES[name][1]])
+    assert not spec.with_name(f"{name}.runs").exists()
