@@ -62,7 +62,11 @@ def affine(
     x: Float[Array, "inputs *token"],
 ) -> Float[Array, "outputs *token"]:
     """W x + b, for a vector or for a vector at every token."""
-    return jnp.asarray(weight) @ x + bias.reshape(-1, *(1,) * (x.ndim - 1))
+    if weight.shape[0] == 1:  # a sum of products fuses with its neighbours; a matrix kernel would not
+        product = jnp.sum(weight.reshape(-1, *(1,) * (x.ndim - 1)) * x, axis=0, keepdims=True)
+    else:
+        product = jnp.asarray(weight) @ x
+    return product + bias.reshape(-1, *(1,) * (x.ndim - 1))
 
 
 def uniform(random: np.random.Generator, shape: tuple[int, ...], inputs: int) -> np.ndarray:
