@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +24,7 @@ MISTAKE = 2
 app = typer.Typer(
     name="headcount",
     help="How many attention heads does this task need? An answer, with evidence.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -35,8 +35,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, 
 
 
 @app.callback()
-def headcount() -> None:
+def headcount(context: typer.Context) -> None:
     """How many attention heads does this task need? An answer, with evidence."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 @app.command(epilog="Example:  headcount demo --out demo")
@@ -75,7 +77,7 @@ def sweep(
     _run(trials, out, title=spec.name, command=command, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog="Example:  headcount example > spec.toml")
 def example() -> None:
     """Print a SPEC for `headcount sweep` to start from."""
     from headcount.specfile import EXAMPLE
@@ -125,7 +127,7 @@ def _run(trials: Sequence["Trial"], out: Path, *, title: str, command: str, as_j
 
     store = Store(out)
     try:
-        with LiveGrid(trials, Console(stderr=True, quiet=as_json)) as view:
+        with LiveGrid(trials, Console(stderr=True), quiet=as_json) as view:
             for event in run(trials, store):
                 view.tell(event)
     except KeyboardInterrupt:
@@ -135,17 +137,18 @@ def _run(trials: Sequence["Trial"], out: Path, *, title: str, command: str, as_j
             flush=True,
         )
         os._exit(INTERRUPTED)  # a chunk may still be running in its thread: nothing of it is needed
-    _report(store, title=title, command=command, as_json=as_json)
+    _report(store, title=title, command=command, as_json=as_json, told=view.problems)
 
 
-def _report(store: "Store", *, title: str, command: str, as_json: bool) -> None:
+def _report(store: "Store", *, title: str, command: str, as_json: bool, told: Collection[str] = ()) -> None:
     """Write the page of a results folder and say what it shows."""
     from headcount.estimate import transitions
     from headcount.report import write_page
 
     frame = store.frame()
     for problem in store.problems:
-        print(f"headcount: {problem}", file=sys.stderr)
+        if problem not in told:
+            print(f"headcount: {problem}", file=sys.stderr)
     if frame.empty:
         raise InvalidInput(f"{store.folder}: holds no finished trial")
     found = transitions(frame)

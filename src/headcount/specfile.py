@@ -2,14 +2,17 @@
 
 import difflib
 import runpy
+import stat
 import tomllib
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from headcount.engine import Grid, TaskChoice, Training, Trial
+from headcount.engine.spec import OPTIONS
 from headcount.errors import InvalidInput
 from headcount.models import Architecture
 
@@ -34,9 +37,12 @@ steps = 10000
 
 def load(path: Path) -> tuple[Trial, ...]:
     """The trials that a .toml or .py file asks for."""
-    if not path.exists():
-        raise InvalidInput(f"{path}: no such file")
-    if path.is_dir():
+    try:
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+    except OSError as error:
+        reason = "no such file" if isinstance(error, FileNotFoundError) else error.strerror
+        raise InvalidInput(f"{path}: {reason}") from error
+    if is_folder:
         raise InvalidInput(f"{path}: is a folder; a .toml or .py file is needed")
     loaders = {".toml": _from_toml, ".py": _from_python}
     if path.suffix not in loaders:
@@ -72,9 +78,10 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def _options_of(kind: type, *, without: set[str]) -> dict[str, Any]:
-    """The fields of a dataclass as optional fields of a table: said once, there."""
-    return {name: (hint | None, None) for name, hint in get_type_hints(kind).items() if name not in without}
+def _options_of(kind: type, names: Sequence[str] | None = None) -> dict[str, Any]:
+    """Fields of a dataclass as optional fields of a table: said once, there."""
+    hints = get_type_hints(kind)
+    return {name: (hints[name] | None, None) for name in (hints if names is None else names)}
 
 
 class TaskTable(Table):
@@ -103,10 +110,8 @@ class TrainingAxes(Table):
     seeds: Seeds = [0]
 
 
-# Set by the task, by an axis, or through `hidden`.
-_DECIDED = {"token_dim", "output_dim", "length", "encoder_hidden", "readout_hidden", *ModelAxes.model_fields}
-ModelTable = create_model("ModelTable", __base__=ModelAxes, **_options_of(Architecture, without=_DECIDED))
-TrainingTable = create_model("TrainingTable", __base__=TrainingAxes, **_options_of(Training, without=set()))
+ModelTable = create_model("ModelTable", __base__=ModelAxes, **_options_of(Architecture, OPTIONS))
+TrainingTable = create_model("TrainingTable", __base__=TrainingAxes, **_options_of(Training))
 
 
 class GridTable(Table):
@@ -144,11 +149,22 @@ def _from_toml(path: Path) -> tuple[Trial, ...]:
     tables = document["grid"] if set(document) == {"grid"} else [document]
     if not isinstance(tables, list):
         raise InvalidInput("grid: allowed is a list of grids, each under [[grid]]")
-    try:
-        grids = [GridTable.model_validate(table).grid() for table in tables]
-    except ValidationError as error:
-        raise InvalidInput(_first_mistake(error)) from error
+    grids = [
+        _grid(table, f"grid {place}, " if len(tables) > 1 else "")
+        for place, table in enumerate(tables, start=1)
+    ]
     return tuple(dict.fromkeys(trial for grid in grids for trial in grid.trials()))
+
+
+def _grid(table: Any, place: str) -> Grid:
+    if not isinstance(table, dict):
+        raise InvalidInput(f"grid = {table!r}: allowed is a table under [[grid]]")
+    try:
+        return GridTable.model_validate(table).grid()
+    except ValidationError as error:
+        raise InvalidInput(place + _first_mistake(error)) from error
+    except InvalidInput as error:
+        raise InvalidInput(f"{place}{error}") from error
 
 
 def _from_python(path: Path) -> tuple[Trial, ...]:
@@ -156,11 +172,12 @@ def _from_python(path: Path) -> tuple[Trial, ...]:
         names = runpy.run_path(str(path))
     except InvalidInput:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(path)]
-        place = f"line {lines[-1] if lines else getattr(error, 'lineno', '?')}"
-        raise InvalidInput(f"{place}: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
+        line = lines[-1] if lines else getattr(error, "lineno", None)
+        place = f"line {line}: " if line else ""
+        raise InvalidInput(f"{place}{type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
     grid = names.get("grid")
     trials = grid.trials() if isinstance(grid, Grid) else names.get("trials")
     if not isinstance(trials, list | tuple) or not all(isinstance(trial, Trial) for trial in trials):
@@ -178,6 +195,8 @@ def _first_mistake(error: ValidationError) -> str:
         return f"{place}: is missing"
     if mistake["type"] == "extra_forbidden":
         return f"{place}: unknown field; {_allowed(mistake['loc'])}"
+    if mistake["type"] == "model_type":
+        return f"{place} = {mistake['input']!r}: allowed is a table, [{place}]"
     return f"{place} = {mistake['input']!r}: {mistake['msg'].lower()}"
 
 

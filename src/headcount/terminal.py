@@ -13,14 +13,17 @@ from rich.text import Text
 
 from headcount.engine import Advanced, Event, Finished, Planned, Problem, Trial
 
+CELL_WIDTH = 11
 LEVELS = ((1e-3, "green"), (1e-2, "yellow"), (math.inf, "red"))
 
 
 class LiveGrid:
     """A view of a run: it is told events and draws them, or keeps silent where nobody looks."""
 
-    def __init__(self, trials: Iterable[Trial], console: Console) -> None:
+    def __init__(self, trials: Iterable[Trial], console: Console, *, quiet: bool = False) -> None:
         self.trials = tuple(trials)
+        self.quiet = quiet
+        self.problems: list[str] = []
         self.errors: dict[str, float] = {}
         self.progress: dict[str, float] = {}
         self.began = time.monotonic()
@@ -29,7 +32,7 @@ class LiveGrid:
         self.live = Live(console=console, refresh_per_second=4, get_renderable=self.draw, transient=False)
 
     def __enter__(self) -> "LiveGrid":
-        if self.console.is_terminal:
+        if self.console.is_terminal and not self.quiet:
             self.live.start()
         return self
 
@@ -55,7 +58,9 @@ class LiveGrid:
                     self.errors[row.trial] = row.validation_error
                     self.progress[row.trial] = 1.0
             case Problem(line=line):
-                self.console.print(Text(line, style="yellow"))
+                self.problems.append(line)
+                # In one piece, however long: a name cut in two can be neither searched for nor copied.
+                self.console.print(Text(f"headcount: {line}", style="yellow"), soft_wrap=True)
 
     @property
     def fraction(self) -> float:
@@ -63,17 +68,24 @@ class LiveGrid:
         return sum(self.progress.values()) / max(1, len(self.trials))
 
     def draw(self) -> RenderableType:
-        """The grids, and one line of progress below them."""
+        """One line of progress, and the grids below it."""
         groups: dict[tuple[str, int], list[Trial]] = {}
         for trial in self.trials:
             groups.setdefault((trial.task.name, trial.task.dimension), []).append(trial)
         tables = [
-            self._table(f"{task}, D = {dimension}", trials) for (task, dimension), trials in groups.items()
+            self._table(f"{task}, D = {dimension}", trials, lengths)
+            for (task, dimension), trials in groups.items()
+            for lengths in self._fitting(sorted({trial.length for trial in trials}))
         ]
-        return Group(Columns(tables, padding=(0, 3)), self._progress_line())
+        # On top, where a low terminal does not cut it off.
+        return Group(self._progress_line(), Columns(tables, padding=(0, 3)))
 
-    def _table(self, title: str, trials: list[Trial]) -> Table:
-        lengths = sorted({trial.length for trial in trials})
+    def _fitting(self, lengths: list[int]) -> list[list[int]]:
+        """The lengths in runs that fit the width of the terminal side by side."""
+        most = max(1, (self.console.width - 10) // CELL_WIDTH)
+        return [lengths[start : start + most] for start in range(0, len(lengths), most)]
+
+    def _table(self, title: str, trials: list[Trial], lengths: list[int]) -> Table:
         table = Table(title=title, title_justify="left", title_style="bold")
         table.add_column("heads", justify="right")
         for length in lengths:

@@ -54,6 +54,12 @@ def _use_compilation_cache() -> None:
     if jax.config.values["jax_compilation_cache_dir"] is None:
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         folder = Path(os.environ.get("HEADCOUNT_CACHE") or Path(home) / "headcount")
+        try:
+            (folder / "programs").mkdir(parents=True, exist_ok=True)
+        except OSError:
+            return  # a cache is a convenience: without one there is only more compiling
+        if not os.access(folder / "programs", os.W_OK):
+            return
         jax.config.update("jax_compilation_cache_dir", str(folder / "programs"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 

@@ -3,15 +3,25 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, lru_cache
 from itertools import product
-from math import ceil, isfinite
+from math import ceil, inf, isfinite
 from typing import Any
 
 from headcount.errors import InvalidInput
 from headcount.models import Architecture
 from headcount.tasks import RetrievalTask, build
+
+LARGEST_SEED = 2**31 - 1
+LARGEST_DATA = 8 << 30
+# Of a model in a grid: what neither the task nor an axis decides.
+OPTIONS = tuple(
+    option.name
+    for option in fields(Architecture)
+    if option.name not in {"token_dim", "output_dim", "heads", "head_dim", "layers", "length"}
+    if option.name not in {"encoder_hidden", "readout_hidden"}
+)
 
 
 @dataclass(frozen=True)
@@ -69,8 +79,8 @@ class Training:
             _whole(name, getattr(self, name), 1)
         for name in ("validation_samples", "test_samples"):
             _whole(name, getattr(self, name), 2)
-        for name in ("warmup", "data_seed"):
-            _whole(name, getattr(self, name), 0)
+        _whole("warmup", self.warmup, 0)
+        _whole("data_seed", self.data_seed, 0, LARGEST_SEED)
         _number("weight_decay", self.weight_decay, 0, inclusive=True)
         _number("clip", self.clip, 0)
         if self.steps % self.evaluate_every:
@@ -94,8 +104,16 @@ class Trial:
 
     def __post_init__(self) -> None:
         _whole("length", self.length, 1)
-        _whole("seed", self.seed, 0)
+        _whole("seed", self.seed, 0, LARGEST_SEED)
         _number("learning_rate", self.learning_rate, 0)
+        recipe = self.training
+        samples = recipe.train_samples + recipe.validation_samples + recipe.test_samples
+        size = 4 * samples * self.length * self.architecture.token_dim
+        if size > LARGEST_DATA:
+            raise InvalidInput(
+                f"train_samples = {recipe.train_samples}: with validation and test samples, at length "
+                f"{self.length}, that is {size / 2**30:,.0f} GiB of data; allowed are {LARGEST_DATA >> 30}"
+            )
 
     @cached_property
     def id(self) -> str:
@@ -157,6 +175,9 @@ class Grid:
         for positions in built.positions:
             positions.indices(length)  # a set that does not fit the length is refused here
         options = dict(self.model)
+        for option in options:
+            if option not in OPTIONS:
+                raise InvalidInput(f"model.{option} = {options[option]!r}: allowed are {', '.join(OPTIONS)}")
         if options.get("positions") == "one_hot":
             options["length"] = length
         architecture = Architecture(
@@ -183,9 +204,10 @@ def _frozen(value: Any) -> Any:
     return value
 
 
-def _whole(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InvalidInput(f"{name} = {value!r}: allowed is a whole number from {least} up")
+def _whole(name: str, value: Any, least: int, most: float = inf) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        allowed = f"from {least} up" if most == inf else f"from {least} to {most}"
+        raise InvalidInput(f"{name} = {value!r}: allowed is a whole number {allowed}")
 
 
 def _number(name: str, value: Any, above: float, *, inclusive: bool = False) -> None:

@@ -7,10 +7,10 @@ Rows are keyed by the hash of the trial, so folders of several machines merge by
 that cannot be used is named in `problems`, and the rest is used all the same.
 """
 
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import jax
 import numpy as np
@@ -51,19 +51,30 @@ class Store:
         for folder in (self.shards, self.checkpoints):
             probe = folder / f"probe{TEMPORARY}"
             write_whole(probe, lambda file: file.write(b"headcount"))
-            probe.unlink()
+            probe.unlink(missing_ok=True)
+        for folder in (self.folder, self.shards, self.checkpoints):
             remove_leftovers(folder)
         tables, unusable = self._scan()
         for file in unusable:
             if file.damaged:
                 file.path.rename(file.path.with_name(file.path.name + DAMAGED))
         self.problems += [file.line(set_aside=True) for file in unusable]
+        for shard in self.shards.glob("*.parquet"):
+            # Its pack was finished, and the run killed before it could tidy up.
+            (self.checkpoints / f"{shard.stem}.npz").unlink(missing_ok=True)
         return {trial for shard in tables for trial in shard["trial"].to_pylist()}
 
     def frame(self) -> pd.DataFrame:
         """Every finished trial once, in an order that does not depend on when it was finished."""
-        if not self.folder.is_dir():
-            raise StorageError(f"{self.folder}: no such folder; `headcount sweep` makes one")
+        try:
+            if not stat.S_ISDIR(self.folder.stat().st_mode):
+                raise StorageError(f"{self.folder}: is a file; a results folder is needed")
+        except FileNotFoundError as error:
+            raise StorageError(f"{self.folder}: no such folder; `headcount sweep` makes one") from error
+        except StorageError:
+            raise
+        except OSError as error:
+            raise StorageError(f"{self.folder}: cannot be read: {error.strerror}") from error
         tables, unusable = self._scan()
         self.problems += [file.line(set_aside=False) for file in unusable]
         rows: pd.DataFrame = pa.concat_tables([SCHEMA.empty_table(), *tables]).to_pandas()
@@ -71,7 +82,10 @@ class Store:
 
     def write(self, pack: Pack, rows: list[Row]) -> None:
         """Keep the rows of a finished pack, and forget that it was under way."""
-        write_whole(self.shards / f"{pack.id}.parquet", lambda file: pq.write_table(table(rows), file))
+        free = self.shards / f"{pack.id}.parquet"
+        while free.exists():  # another version's, or foreign: never written over
+            free = free.with_name(f"{free.stem}-more.parquet")
+        write_whole(free, lambda file: pq.write_table(table(rows), file, write_page_checksum=True))
         self._checkpoint(pack).unlink(missing_ok=True)
 
     def save(self, pack: Pack, state: Member, *, seconds: float) -> None:
@@ -86,12 +100,12 @@ class Store:
             return None
         template, structure = jax.tree.flatten(initial_state(pack))
         try:
-            with np.load(path, allow_pickle=False) as saved:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 leaves = [saved[f"leaf_{place}"] for place in range(len(template))]
                 seconds = float(saved["seconds"])
-        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+        except Exception:  # there is no end to what a damaged archive can make its reader say
             leaves, seconds = [], 0.0
-        if [leaf.shape for leaf in leaves] != [leaf.shape for leaf in template]:
+        if [(leaf.shape, leaf.dtype) for leaf in leaves] != [(leaf.shape, leaf.dtype) for leaf in template]:
             path.rename(path.with_name(path.name + DAMAGED))
             self.problems.append(f"{path}: damaged, set aside; its pack starts again")
             return None
@@ -102,11 +116,12 @@ class Store:
 
     def _scan(self) -> tuple[list[pa.Table], list["Unusable"]]:
         """Every shard that can be read, and every file that does not belong or cannot be read."""
+        known = (self.shards, self.checkpoints, self.page)
         foreign = [
             Unusable(path, "not a file of headcount's", damaged=False)
             for path in sorted([*self.folder.glob("*"), *self.shards.glob("*")])
-            if path not in (self.shards, self.checkpoints, self.page)
-            and path.suffix not in (".parquet", TEMPORARY, DAMAGED)
+            if path not in known and path.suffix not in (TEMPORARY, DAMAGED)
+            if not (path.parent == self.shards and path.suffix == ".parquet")
         ]
         read = [_read(path) for path in sorted(self.shards.glob("*.parquet"))]
         tables = [shard for shard in read if isinstance(shard, pa.Table)]
@@ -130,11 +145,16 @@ class Unusable:
 
 
 def _read(path: Path) -> pa.Table | Unusable:
+    if not path.is_file():
+        return Unusable(path, "not a file of headcount's", damaged=False)
     try:
-        shard = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
+        with path.open("rb") as file:
+            shard = pq.read_table(file, page_checksum_verification=True)
+    except Exception as error:  # as above
         reason = "empty" if path.stat().st_size == 0 else str(error).partition("\n")[0].partition(". ")[0]
         return Unusable(path, reason, damaged=True)
     if not shard.schema.equals(SCHEMA):
         return Unusable(path, "Parquet, but not a shard of headcount's", damaged=False)
+    if any(column.null_count for column in shard.columns):
+        return Unusable(path, "values are missing", damaged=True)
     return shard
