@@ -56,8 +56,8 @@ QUOTES: dict[str, Callable[[], str]] = {"demo": demo, "engine": engine}
 
 def quoted(text: str) -> str:
     """The text with every quoted part made anew."""
-    pattern = re.compile(r"(<!-- quote: (\w+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
-    return pattern.sub(lambda found: found[1] + QUOTES[found[2]]() + found[3], text)
+    pattern = re.compile(r"(<!-- quote: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+    return pattern.sub(lambda found: f"{found[1]}{QUOTES[found[2]]()}\n{found[3]}", text)
 
 
 def main() -> None:
