@@ -11,6 +11,7 @@ engine's own start. Writes benchmarks/results/engine-<kind>.json.
 
 import argparse
 import json
+import math
 import platform
 import time
 from dataclasses import replace
@@ -94,7 +95,13 @@ def torch_seconds(training: PackTraining, *, steps: int, device: torch.device) -
     model = TorchTransformer(training.pack.architecture).to(device)
     model.load(Transformer.initialise(training.pack.architecture, seed=0))
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=recipe.weight_decay)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, recipe.steps)
+    warmup = recipe.warmup or 1
+
+    def rate(step: int) -> float:
+        after = (step - warmup) / (recipe.steps - warmup)
+        return step / warmup if step < warmup else 0.5 * (1 + math.cos(math.pi * after))
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
 
     def loop(count: int) -> None:
         for step in range(count):
@@ -118,7 +125,7 @@ def torch_seconds(training: PackTraining, *, steps: int, device: torch.device) -
 
 
 def engine_seconds(training: PackTraining) -> tuple[float, float]:
-    """Seconds of compiling, and seconds per step and member: the fastest chunk of a few."""
+    """Seconds of compiling, and seconds per step and member, the median over chunks."""
     compiling = training.compile()
     training.chunk()
     timed = []

@@ -65,7 +65,7 @@ def many(members: int) -> dict[str, Any]:
         training = PackTraining(pack, machine)
         while not training.finished:
             training.chunk()
-        finite += int(np.isfinite(training.errors).sum())
+        finite += sum(np.isfinite(outcome.test_error) for outcome in training.outcomes())
     peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
     return {
         "members": members,

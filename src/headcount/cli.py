@@ -55,7 +55,7 @@ def demo(
     from headcount.demo import demo_trials
 
     command = f"headcount demo --out {shlex.quote(str(out))} --seed {seed}"
-    _run(demo_trials(seed=seed), out, title="The error falls at h = D", command=command, as_json=as_json)
+    _run(demo_trials(seed=seed), out, title="headcount demo", command=command, as_json=as_json)
 
 
 @app.command(epilog="Example:  headcount sweep spec.toml --out runs/mine")
@@ -95,7 +95,7 @@ def report(
 
     _report(
         Store(folder),
-        title=folder.name,
+        title=folder.resolve().name,
         command=f"headcount report {shlex.quote(str(folder))}",
         as_json=as_json,
     )

@@ -3,6 +3,7 @@
 import difflib
 import runpy
 import stat
+import sys
 import tomllib
 import traceback
 from collections.abc import Sequence
@@ -10,15 +11,18 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+from pydantic_core import PydanticCustomError
 
 from headcount.engine import Grid, TaskChoice, Training, Trial
 from headcount.engine.spec import OPTIONS
 from headcount.errors import InvalidInput
 from headcount.models import Architecture
+from headcount.tasks import TASKS
 
-EXAMPLE = """\
+MOST_SEEDS = 100_000
+EXAMPLE = f"""\
 [task]
-name = "max_sum"           # or bowls, extremes, ...: see `headcount sweep --help`
+name = "max_sum"           # one of {", ".join(sorted(TASKS))}
 dimension = [2, 3]         # a list is an axis of the grid
 token_dim = 4
 
@@ -63,7 +67,11 @@ def _as_list(value: Any) -> Any:
 
 
 def _as_seeds(value: Any) -> Any:
-    return list(range(value)) if isinstance(value, int) and not isinstance(value, bool) else value
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    if not 1 <= value <= MOST_SEEDS:
+        raise PydanticCustomError("seeds", f"a count of seeds is a whole number from 1 to {MOST_SEEDS}")
+    return list(range(value))
 
 
 Axis = BeforeValidator(_as_list)
@@ -168,8 +176,11 @@ def _grid(table: Any, place: str) -> Grid:
 
 
 def _from_python(path: Path) -> tuple[Trial, ...]:
+    sys.path.insert(0, str(path.parent))  # a specification may import its neighbours
     try:
         names = runpy.run_path(str(path))
+        grid = names.get("grid")
+        trials = grid.trials() if isinstance(grid, Grid) else names.get("trials")
     except InvalidInput:
         raise
     except (Exception, SystemExit) as error:
@@ -178,8 +189,8 @@ def _from_python(path: Path) -> tuple[Trial, ...]:
         line = lines[-1] if lines else getattr(error, "lineno", None)
         place = f"line {line}: " if line else ""
         raise InvalidInput(f"{place}{type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
-    grid = names.get("grid")
-    trials = grid.trials() if isinstance(grid, Grid) else names.get("trials")
+    finally:
+        sys.path.remove(str(path.parent))
     if not isinstance(trials, list | tuple) or not all(isinstance(trial, Trial) for trial in trials):
         raise InvalidInput("needs `grid`, a headcount.Grid, or `trials`, a list of headcount.Trial")
     return tuple(dict.fromkeys(trials))

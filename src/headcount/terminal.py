@@ -44,9 +44,10 @@ class LiveGrid:
     def tell(self, event: Event) -> None:
         """Take note of what happened."""
         match event:
-            case Planned(packs=packs):
-                waiting = {trial.id for pack in packs for trial in pack.trials}
-                self.progress = {trial.id: 1.0 for trial in self.trials if trial.id not in waiting}
+            case Planned(finished=finished):
+                mine = [trial.id for trial in self.trials if trial.id in finished]
+                self.progress = dict.fromkeys(mine, 1.0)
+                self.errors = {trial: finished[trial] for trial in mine}
                 self.already = self.fraction
             case Advanced(pack=pack, step=step, errors=errors):
                 for trial, error in zip(pack.trials, errors, strict=True):
@@ -78,7 +79,7 @@ class LiveGrid:
             for lengths in self._fitting(sorted({trial.length for trial in trials}))
         ]
         # On top, where a low terminal does not cut it off.
-        return Group(self._progress_line(), Columns(tables, padding=(0, 3)))
+        return Group(self._progress_line(), Columns(tables, padding=(0, 1)))
 
     def _fitting(self, lengths: list[int]) -> list[list[int]]:
         """The lengths in runs that fit the width of the terminal side by side."""

@@ -11,6 +11,7 @@ from tiny import tiny_grid
 from headcount.engine import Machine, PackTraining, plan
 from headcount.engine import pack as packing
 from headcount.engine.member import advance
+from headcount.errors import InvalidInput
 
 CPU = Machine("cpu", "a cpu", lanes=2, memory=4 << 30)
 GPU = Machine("gpu", "a gpu", lanes=1, memory=32 << 30)
@@ -25,7 +26,7 @@ sizes = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(tuple)
     head_dim=sizes,
     seeds=st.integers(1, 30),
     steps=st.sampled_from([10, 1000, 100_000]),
-    memory=st.integers(10**5, 10**9),
+    memory=st.integers(10**7, 10**9),
     kind=st.sampled_from(["cpu", "gpu"]),
 )
 def test_every_trial_is_in_exactly_one_pack_that_holds_it(
@@ -42,7 +43,7 @@ def test_every_trial_is_in_exactly_one_pack_that_holds_it(
         assert max(trial.architecture.heads for trial in pack.trials) <= pack.architecture.heads
         assert max(trial.architecture.head_dim for trial in pack.trials) <= pack.architecture.head_dim
         held = len(pack.trials) * packing.member_bytes(pack.architecture, pack.trials[0])
-        assert held <= memory or len(pack.trials) == 1
+        assert held <= memory
     assert plan(trials, machine) == packs
 
 
@@ -141,3 +142,9 @@ def test_ten_thousand_members_never_exceed_the_memory():
         len(pack.trials) * packing.member_bytes(pack.architecture, pack.trials[0]) for pack in packs
     )
     assert largest <= small.memory
+
+
+def test_a_member_that_no_memory_holds_is_refused_by_its_sizes():
+    with pytest.raises(InvalidInput, match="hidden = 100000000") as raised:
+        plan(tiny_grid(hidden=(100_000_000,)).trials(), GPU)
+    assert "GiB" in str(raised.value)

@@ -1,11 +1,14 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tiny import tiny_grid
 
-from headcount.engine import Grid, TaskChoice, Training
+from headcount.engine import Grid, TaskChoice, Training, Trial
+from headcount.engine.spec import _built, _fingerprint
 from headcount.errors import InvalidInput
+from headcount.tasks import TASKS, RetrievalTask, register
 
 
 def test_a_grid_is_every_combination_once():
@@ -106,3 +109,35 @@ def test_bad_values_are_named(change, message):
 
 def test_defaults_are_usable():
     assert len(Grid(TaskChoice.of("extremes")).trials()) == 9
+
+
+def test_a_task_of_ones_own_is_known_by_what_it_computes():
+    """A changed task under an old name must not find the old results."""
+
+    def trial_of(factor: float) -> Trial:
+        @register("scaled")
+        def scaled(*, token_dim: int = 2) -> RetrievalTask:
+            return RetrievalTask(
+                name="scaled",
+                token_dim=token_dim,
+                coordinate_functions=(lambda token: token[0],),
+                outer=lambda z: factor * z[0],
+            )
+
+        try:
+            _built.cache_clear()
+            _fingerprint.cache_clear()
+            (trial,) = tiny_grid(task="scaled", options={}, dimension=None).trials()
+            assert trial.id
+            return trial
+        finally:
+            del TASKS["scaled"]
+
+    assert trial_of(1.0).id == trial_of(1.0).id
+    assert trial_of(1.0).id != trial_of(2.0).id
+
+
+def test_options_from_numpy_are_plain_values():
+    wells = np.array([[0.25], [0.75]], np.float32)
+    (trial,) = tiny_grid(task="bowls", options={"token_dim": 1, "wells": wells}).trials()
+    assert json.loads(trial.to_json())["task"]["options"][-1] == ["wells", [[0.25], [0.75]]]

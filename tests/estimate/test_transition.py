@@ -1,4 +1,3 @@
-import json
 import math
 
 import pandas as pd
@@ -6,6 +5,7 @@ import pytest
 from believable import believable_frame, diverge, in_cell
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny import tiny_grid
 
 from headcount.estimate import sections, transitions
 
@@ -78,18 +78,46 @@ def test_the_largest_fall_is_found_whatever_the_order_of_rows(falls, shuffle):
     assert found.fall == pytest.approx(max(falls))
 
 
-def test_settings_that_vary_make_sections_of_their_own():
-    def with_hidden(hidden: int) -> pd.DataFrame:
-        frame = frame_of({1: 1e-1, 2: 1e-4})
-        specs = [
-            json.dumps(
-                {"architecture": {"hidden": hidden, "heads": int(heads), "head_dim": 32 // int(heads)}}
-            )
-            for heads in frame["heads"]
-        ]
-        return frame.assign(spec=specs, trial=frame["trial"] + str(hidden))
+def with_specs(**axes: object) -> pd.DataFrame:
+    """Heads 1 and 2 for every combination of the axes, as the engine would write their specs."""
+    options = {"token_dim": 3, **axes.pop("options", {})}  # type: ignore[dict-item]
+    trials = tiny_grid(heads=(1, 2), length=(8, 16), options=options, **axes).trials()
+    frame = frame_of({1: 1e-1, 2: 1e-4})
+    rows = []
+    for trial in trials:
+        matching = frame[(frame["heads"] == trial.architecture.heads) & (frame["length"] == trial.length)]
+        rows.append(
+            matching.iloc[0].to_dict()
+            | {"trial": trial.id, "head_dim": trial.architecture.head_dim, "spec": trial.to_json()}
+        )
+    return pd.DataFrame(rows)
 
-    frame = pd.concat([with_hidden(16), with_hidden(32)], ignore_index=True)
-    assert [section.settings for section in sections(frame)] == ["hidden 16", "hidden 32"]
-    assert [section.settings for section in sections(with_hidden(16))] == [""]
-    assert [found.task for found in transitions(frame)] == ["max_sum (hidden 16)", "max_sum (hidden 32)"]
+
+def apart(*frames: pd.DataFrame) -> set[str]:
+    return {section.settings for section in sections(pd.concat(frames, ignore_index=True))}
+
+
+def test_settings_that_vary_make_sections_of_their_own():
+    both = with_specs(hidden=(4, 5))
+    assert {found.task for found in transitions(both)} == {
+        "max_sum (encoder_hidden [4], readout_hidden [4])",
+        "max_sum (encoder_hidden [5], readout_hidden [5])",
+    }
+    assert apart(with_specs()) == {""}
+
+
+def test_seeds_and_rates_share_a_section_but_seeds_of_the_task_do_not():
+    assert apart(with_specs(seed=(0, 1), learning_rate=(1e-3, 1e-2), data_seed=3)) == {""}
+    seeds = [with_specs(options={"seed": seed}) for seed in (0, 1)]
+    assert apart(*seeds) == {"task seed 0", "task seed 1"}
+
+
+def test_head_sizes_that_follow_from_the_heads_set_nothing_apart():
+    assert apart(with_specs(width=8)) == {""}
+    assert apart(with_specs(width=8), with_specs(width=16)) == {"width 8", "width 16"}
+    assert apart(with_specs(head_dim=(3, 4))) == {"head_dim 3", "head_dim 4"}
+
+
+def test_long_values_are_never_taken_for_one_another():
+    vectors = [[[1.0, 0.0, 0.0], [0.0, 1.0, last]] for last in (0.25, 0.5)]
+    assert len(apart(*(with_specs(options={"directions": given}) for given in vectors))) == 2

@@ -112,7 +112,7 @@ def test_json_of_members_that_all_diverged(tmp_path: Path, command: Command) -> 
     assert (tmp_path / "runs" / "report.html").stat().st_size > 1000
 
 
-MACHINE = Machine("cpu", "made up", 2, 1 << 30)
+MACHINE = Machine("cpu", "made up", 2, 8 << 30)
 TASK = TaskChoice.of("max_sum", token_dim=4)
 
 
@@ -136,7 +136,7 @@ class Watched:
 
     def train(self, error: float) -> None:
         """Every pack makes 1,000 steps and comes to this error."""
-        self.view.tell(Planned(tuple(self.packs), len(self.trials), 0))
+        self.view.tell(Planned(tuple(self.packs), {}))
         for pack in self.packs:
             self.view.tell(Advanced(pack, 1_000, (error,) * len(pack.trials)))
 
@@ -216,6 +216,6 @@ def test_the_live_grid_is_silent_where_nobody_looks() -> None:
     view = LiveGrid(trials, Console(file=file, force_terminal=False))
     with view:
         for pack in plan(trials, MACHINE):
-            view.tell(Planned((pack,), 1, 0))
+            view.tell(Planned((pack,), {}))
             view.tell(Advanced(pack, 1_000, (0.1,)))
     assert file.getvalue() == ""

@@ -69,7 +69,7 @@ TOML: dict[str, tuple[str | bytes, list[str]]] = {
     "a date for steps": (tiny("steps = 40", "steps = 2020-01-01"), ["training.steps", "2020", "integer"]),
     "empty list": (tiny("heads = [1, 2]", "heads = []"), ["model.heads", "[]", "at least 1"]),
     "a list in a list": (tiny("heads = [1, 2]", "heads = [[1, 2]]"), ["model.heads", "[1, 2]", "integer"]),
-    "no seeds": (tiny("seeds = 5", "seeds = 0"), ["training.seeds", "0", "at least 1"]),
+    "no seeds": (tiny("seeds = 5", "seeds = 0"), ["training.seeds", "0", "from 1 to"]),
     "negative seed": (tiny("seeds = 5", "seeds = [3, -4]"), ["training.seeds[1]", "-4", "0"]),
     "a seed that no generator takes": (
         tiny("seeds = 5", "seeds = [18446744073709551616]"),

@@ -38,7 +38,7 @@ def data_of(trials: Sequence[Trial]) -> tuple[Data, np.ndarray]:
     return stacked, np.array([distinct.index(choice) for choice in wanted], np.int32)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=4)
 def _draw(task: TaskChoice, length: int, training: Training) -> Data:
     sizes = training.train_samples, training.validation_samples, training.test_samples
     draw = jax.jit(task.build().sample, static_argnums=(1, 2))

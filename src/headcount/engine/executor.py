@@ -4,7 +4,7 @@ import queue
 import threading
 import time
 import warnings
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +20,10 @@ from headcount.engine.train import PackTraining
 
 @dataclass(frozen=True)
 class Planned:
-    """What is about to be done: packs to train, and how many of the trials are finished already."""
+    """What is about to be done: packs to train, and validation errors of what is finished already."""
 
     packs: tuple[Pack, ...]
-    trials: int
-    finished: int
+    finished: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -95,11 +94,11 @@ def _work(
 ) -> None:
     try:
         machine = machine or this_machine()
+        planned = plan(trials, machine)
         finished = store.prepare()
-        packs = tuple(left for pack in plan(trials, machine) if (left := pack.without(finished)))
-        done = len(trials) - sum(len(pack.trials) for pack in packs)
+        packs = tuple(left for pack in planned if (left := pack.without(finished)))
         _tell_problems(store, events)
-        events.put(Planned(packs, len(trials), done))
+        events.put(Planned(packs, finished))
         for pack in packs:
             if not stop.is_set():
                 _train(pack, store, machine, events, stop)

@@ -52,11 +52,12 @@ def versions() -> str:
 def _use_compilation_cache() -> None:
     """Programs compiled once are read from disk the next time, unless the user chose a folder already."""
     if jax.config.values["jax_compilation_cache_dir"] is None:
-        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(os.environ.get("HEADCOUNT_CACHE") or Path(home) / "headcount")
+        chosen = os.environ.get("HEADCOUNT_CACHE")
         try:
+            home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache" if not chosen else ""
+            folder = Path(chosen or Path(home) / "headcount")
             (folder / "programs").mkdir(parents=True, exist_ok=True)
-        except OSError:
+        except (OSError, RuntimeError):
             return  # a cache is a convenience: without one there is only more compiling
         if not os.access(folder / "programs", os.W_OK):
             return

@@ -93,7 +93,7 @@ def _period(
     begin = (member.model, member.optimizer, member.step, member.diverged)
     (model, state, count, diverged), _ = jax.lax.scan(step, begin, length=training.evaluate_every)
 
-    predicted = predict(model, data.validation.x[conditions.dataset], conditions.padding, slice_size)
+    predicted = predict(model, data.validation, conditions, slice_size)
     error = jnp.mean((predicted - data.validation.y[conditions.dataset]) ** 2)
     better = error < member.best_error
     return Member(
@@ -108,13 +108,17 @@ def _period(
 
 
 def predict(
-    model: Transformer, x: Float[AnyArray, "sample token token_dim"], padding: Padding, slice_size: int
+    model: Transformer, split: Split, conditions: Conditions, slice_size: int
 ) -> Float[Array, "sample output"]:
     """The model's standardised outputs, a slice of the samples at a time."""
-    # Filled up to whole slices: a remainder would be compiled as a program of its own.
-    whole = jnp.pad(x, ((0, -len(x) % slice_size), (0, 0), (0, 0)))
-    outputs = jax.lax.map(lambda sequence: model(sequence, padding=padding), whole, batch_size=slice_size)
-    return outputs[: len(x)]
+    count = split.x.shape[1]
+    # Whole slices, the last one filled up: a remainder would be compiled as a program of its own.
+    places = jnp.minimum(jnp.arange(count + -count % slice_size), count - 1)
+
+    def output(place: Int[Array, ""]) -> Float[Array, " output"]:
+        return model(split.x[conditions.dataset, place], padding=conditions.padding)
+
+    return jax.lax.map(output, places, batch_size=slice_size)[:count]
 
 
 def _batch(train: Split, conditions: Conditions, count: Int[Array, ""], size: int) -> tuple[Array, Array]:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from headcount.engine.machine import Machine
 from headcount.engine.spec import Trial
+from headcount.errors import InvalidInput
 from headcount.models import Architecture
 
 MOST_MEMBERS = {"cpu": 8, "gpu": 512}
@@ -63,9 +64,15 @@ def plan(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
 
 
 def most_members(architecture: Architecture, trial: Trial, machine: Machine) -> int:
-    """How many members fit the machine's memory at once (at least one is tried)."""
-    fitting = machine.memory // member_bytes(architecture, trial)
-    return max(1, min(MOST_MEMBERS[machine.kind], fitting))
+    """How many members fit the machine's memory at once."""
+    needed = member_bytes(architecture, trial)
+    if needed > machine.memory:
+        raise InvalidInput(
+            f"heads = {architecture.heads}, head_dim = {architecture.head_dim}, hidden = "
+            f"{max(architecture.encoder_hidden, default=0)}, length = {trial.length}: one member needs "
+            f"{needed / 2**30:,.1f} GiB; allowed are {machine.memory / 2**30:,.1f} on this machine"
+        )
+    return min(MOST_MEMBERS[machine.kind], machine.memory // needed)
 
 
 def member_bytes(architecture: Architecture, trial: Trial) -> int:

@@ -9,12 +9,15 @@ from itertools import product
 from math import ceil, inf, isfinite
 from typing import Any
 
+import jax
+import numpy as np
+
 from headcount.errors import InvalidInput
 from headcount.models import Architecture
-from headcount.tasks import RetrievalTask, build
+from headcount.tasks import RetrievalTask, build, comes_along
 
 LARGEST_SEED = 2**31 - 1
-LARGEST_DATA = 8 << 30
+LARGEST_DATA = 4 << 30
 # Of a model in a grid: what neither the task nor an axis decides.
 OPTIONS = tuple(
     option.name
@@ -55,9 +58,8 @@ class Training:
     """How a member is trained, and on how much data.
 
     AdamW with linear warm-up (500 steps, or a tenth of the run if that is less) and a cosine to zero,
-    gradients clipped per member. Every
-    `evaluate_every` steps the member is judged on validation data and its best state is kept; its
-    final error comes from test data that no choice has seen.
+    gradients clipped per member. Every `evaluate_every` steps the member is judged on validation data and
+    its best state is kept; its final error comes from test data that no choice has seen.
     """
 
     steps: int = 10_000
@@ -121,8 +123,11 @@ class Trial:
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
 
     def to_json(self) -> str:
-        """All fields, in an order that never changes."""
-        return json.dumps(asdict(self), sort_keys=True)
+        """All fields, in an order that never changes; for a task of your own, also what it computes."""
+        written = asdict(self)
+        if not comes_along(self.task.name):
+            written["task"]["fingerprint"] = _fingerprint(self.task, self.length)
+        return json.dumps(written, sort_keys=True)
 
 
 @dataclass(frozen=True)
@@ -198,7 +203,17 @@ def _built(task: TaskChoice) -> RetrievalTask:
     return build(task.name, **dict(task.options))
 
 
+@lru_cache(maxsize=1024)
+def _fingerprint(task: TaskChoice, length: int) -> str:
+    """A hash of some targets, to three digits: it changes when the code of the task does."""
+    targets = task.build().sample(jax.random.PRNGKey(0), 16, length).y
+    text = " ".join(f"{value:.2e}" for value in targets.ravel().tolist())
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 def _frozen(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
     if isinstance(value, Iterable) and not isinstance(value, str):
         return tuple(_frozen(item) for item in value)
     return value

@@ -43,8 +43,8 @@ class Store:
         self.page = folder / "report.html"
         self.problems: list[str] = []
 
-    def prepare(self) -> set[str]:
-        """Make the folder ready to be written to; returns the trials that need not be trained again.
+    def prepare(self) -> dict[str, float]:
+        """Make the folder ready to be written to; returns the finished trials and their validation errors.
 
         A damaged shard is set aside, so that its trials are trained anew.
         """
@@ -62,19 +62,23 @@ class Store:
         for shard in self.shards.glob("*.parquet"):
             # Its pack was finished, and the run killed before it could tidy up.
             (self.checkpoints / f"{shard.stem}.npz").unlink(missing_ok=True)
-        return {trial for shard in tables for trial in shard["trial"].to_pylist()}
+        columns = ("trial", "validation_error")
+        return {
+            trial: error
+            for shard in tables
+            for trial, error in zip(*(shard[column].to_pylist() for column in columns), strict=True)
+        }
 
     def frame(self) -> pd.DataFrame:
         """Every finished trial once, in an order that does not depend on when it was finished."""
         try:
-            if not stat.S_ISDIR(self.folder.stat().st_mode):
-                raise StorageError(f"{self.folder}: is a file; a results folder is needed")
+            is_folder = stat.S_ISDIR(self.folder.stat().st_mode)
         except FileNotFoundError as error:
             raise StorageError(f"{self.folder}: no such folder; `headcount sweep` makes one") from error
-        except StorageError:
-            raise
         except OSError as error:
             raise StorageError(f"{self.folder}: cannot be read: {error.strerror}") from error
+        if not is_folder:
+            raise StorageError(f"{self.folder}: is a file; a results folder is needed")
         tables, unusable = self._scan()
         self.problems += [file.line(set_aside=False) for file in unusable]
         rows: pd.DataFrame = pa.concat_tables([SCHEMA.empty_table(), *tables]).to_pandas()

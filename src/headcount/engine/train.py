@@ -119,8 +119,10 @@ class PackTraining:
         if self.machine.kind == "gpu":
             return batch
         features = max(self.pack.architecture.encoder_sizes[1:]) * self.pack.length
-        divisors = (size for size in range(batch, 0, -1) if batch % size == 0)
-        return next((size for size in divisors if size * features <= CACHED_FEATURES), 1)
+        fitting = CACHED_FEATURES // features
+        best = max(size for size in range(1, batch + 1) if batch % size == 0 and size <= max(1, fitting))
+        # A batch without a divisor near that (a prime) is better off whole.
+        return best if best * 4 > min(fitting, batch) else batch
 
     def _advance(self, periods: int) -> Member:
         program = partial(advance, training=self.training, slice_size=self.slice_size)
@@ -160,8 +162,7 @@ def _predictions(
     model: Transformer, conditions: Conditions, data: Data, *, slice_size: int
 ) -> tuple[Array, Array, Array]:
     train, validation, test = (
-        predict(model, split.x[conditions.dataset], conditions.padding, slice_size)
-        for split in (data.train, data.validation, data.test)
+        predict(model, split, conditions, slice_size) for split in (data.train, data.validation, data.test)
     )
     return train, validation, test
 

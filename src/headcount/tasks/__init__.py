@@ -13,6 +13,7 @@ from headcount.tasks.library import max_sum as max_sum
 from headcount.tasks.positions import Positions as Positions
 from headcount.tasks.registry import TASKS as TASKS
 from headcount.tasks.registry import build as build
+from headcount.tasks.registry import comes_along as comes_along
 from headcount.tasks.registry import register as register
 from headcount.tasks.retrieval import RetrievalTask as RetrievalTask
 from headcount.tasks.retrieval import Samples as Samples

@@ -20,7 +20,7 @@ _VANISHING = 1e-8
 _DERIVATIVES = ("value", "first derivative", "second derivative")
 
 
-def check(task: RetrievalTask, *, length: int, seed: int = 0) -> Assumptions:
+def check(task: RetrievalTask, *, length: int = 32, seed: int = 0) -> Assumptions:
     """The definition of a retrieval target and Assumptions 1 to 3, clause by clause, on [0,1]^d.
 
     The lower bound on parameters rests on Assumptions 1 and 2, the upper bounds on Assumption 3: a

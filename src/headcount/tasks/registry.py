@@ -72,3 +72,8 @@ def _listed(names: Iterable[str]) -> str:
 def _nearest(name: str, names: Iterable[str]) -> str:
     nearest = difflib.get_close_matches(str(name), list(names), n=1)
     return f", did you mean {nearest[0]!r}" if nearest else ""
+
+
+def comes_along(name: str) -> bool:
+    """Whether the task is one of headcount's own, and not registered by a user."""
+    return name in TASKS and TASKS[name].__module__.startswith("headcount.")
