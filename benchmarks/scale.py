@@ -8,6 +8,7 @@ Writes benchmarks/results/scale-<kind>.json.
 
 import argparse
 import json
+import math
 import resource
 import time
 from pathlib import Path
@@ -65,7 +66,7 @@ def many(members: int) -> dict[str, Any]:
         training = PackTraining(pack, machine)
         while not training.finished:
             training.chunk()
-        finite += sum(np.isfinite(outcome.test_error) for outcome in training.outcomes())
+        finite += sum(math.isfinite(outcome.test_error) for outcome in training.outcomes())
     peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
     return {
         "members": members,
