@@ -141,3 +141,9 @@ def test_options_from_numpy_are_plain_values():
     wells = np.array([[0.25], [0.75]], np.float32)
     (trial,) = tiny_grid(task="bowls", options={"token_dim": 1, "wells": wells}).trials()
     assert json.loads(trial.to_json())["task"]["options"][-1] == ["wells", [[0.25], [0.75]]]
+
+
+def test_axes_from_numpy_are_the_same_trials():
+    plain = tiny_grid(heads=(1, 2), learning_rate=(0.5,)).trials()
+    numpy = tiny_grid(heads=tuple(np.arange(1, 3)), learning_rate=(np.float64(0.5),)).trials()
+    assert [trial.id for trial in numpy] == [trial.id for trial in plain]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, lru_cache
 from itertools import product
-from math import ceil, inf, isfinite
+from math import ceil
 from typing import Any
 
 import jax
@@ -15,6 +15,7 @@ import numpy as np
 from headcount.errors import InvalidInput
 from headcount.models import Architecture
 from headcount.tasks import RetrievalTask, build, comes_along
+from headcount.validation import finite_number, whole_number
 
 LARGEST_SEED = 2**31 - 1
 LARGEST_DATA = 4 << 30
@@ -74,17 +75,17 @@ class Training:
     data_seed: int = 0
 
     def __post_init__(self) -> None:
-        _whole("steps", self.steps, 1)
+        whole_number("steps", self.steps, at_least=1)
         if self.warmup is None:
             object.__setattr__(self, "warmup", min(500, self.steps // 10))
         for name in ("batch_size", "train_samples", "evaluate_every"):
-            _whole(name, getattr(self, name), 1)
+            whole_number(name, getattr(self, name), at_least=1)
         for name in ("validation_samples", "test_samples"):
-            _whole(name, getattr(self, name), 2)
-        _whole("warmup", self.warmup, 0)
-        _whole("data_seed", self.data_seed, 0, LARGEST_SEED)
-        _number("weight_decay", self.weight_decay, 0, inclusive=True)
-        _number("clip", self.clip, 0)
+            whole_number(name, getattr(self, name), at_least=2)
+        whole_number("warmup", self.warmup, at_least=0)
+        whole_number("data_seed", self.data_seed, at_least=0, at_most=LARGEST_SEED)
+        finite_number("weight_decay", self.weight_decay, at_least=0)
+        finite_number("clip", self.clip, above=0)
         if self.steps % self.evaluate_every:
             raise InvalidInput(
                 f"steps = {self.steps}: must be a multiple of evaluate_every = {self.evaluate_every}"
@@ -105,9 +106,9 @@ class Trial:
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
-        _whole("length", self.length, 1)
-        _whole("seed", self.seed, 0, LARGEST_SEED)
-        _number("learning_rate", self.learning_rate, 0)
+        whole_number("length", self.length, at_least=1)
+        whole_number("seed", self.seed, at_least=0, at_most=LARGEST_SEED)
+        finite_number("learning_rate", self.learning_rate, above=0)
         recipe = self.training
         samples = recipe.train_samples + recipe.validation_samples + recipe.test_samples
         size = 4 * samples * self.length * self.architecture.token_dim
@@ -127,7 +128,7 @@ class Trial:
         written = asdict(self)
         if not comes_along(self.task.name):
             written["task"]["fingerprint"] = _fingerprint(self.task, self.length)
-        return json.dumps(written, sort_keys=True)
+        return json.dumps(written, sort_keys=True, default=lambda number: number.item())  # of NumPy
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ class Grid:
             if not (isinstance(values, tuple) and values) and not (axis == "dimension" and values is None):
                 raise InvalidInput(f"{axis} = {values!r}: allowed is a tuple of one value or more")
         if self.width is not None:
-            _whole("width", self.width, max(self.heads))
+            whole_number("width", self.width, at_least=max(self.heads))
 
     def trials(self) -> tuple[Trial, ...]:
         """The trials, each once, lengths outermost: members of one shape stand together."""
@@ -174,8 +175,8 @@ class Grid:
         self, length: int, task: TaskChoice, shape: tuple[int, int, int, int], learning_rate: float, seed: int
     ) -> Trial:
         layers, hidden, head_dim, heads = shape
-        _whole("length", length, 1)
-        _whole("heads", heads, 1)
+        whole_number("length", length, at_least=1)
+        whole_number("heads", heads, at_least=1)
         built = task.build()
         for positions in built.positions:
             positions.indices(length)  # a set that does not fit the length is refused here
@@ -217,20 +218,3 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, Iterable) and not isinstance(value, str):
         return tuple(_frozen(item) for item in value)
     return value
-
-
-def _whole(name: str, value: Any, least: int, most: float = inf) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        allowed = f"from {least} up" if most == inf else f"from {least} to {most}"
-        raise InvalidInput(f"{name} = {value!r}: allowed is a whole number {allowed}")
-
-
-def _number(name: str, value: Any, above: float, *, inclusive: bool = False) -> None:
-    fits = (
-        isinstance(value, int | float)
-        and isfinite(value)
-        and (value > above or (inclusive and value == above))
-    )
-    if isinstance(value, bool) or not fits:
-        bound = f"{above} or more" if inclusive else f"above {above}"
-        raise InvalidInput(f"{name} = {value!r}: allowed is a finite number {bound}")

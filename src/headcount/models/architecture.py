@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isfinite, sqrt
+from math import sqrt
 from typing import Literal, get_args
 
 from headcount.errors import InvalidInput
+from headcount.validation import finite_number, whole_number
 
 Activation = Literal["relu", "gelu", "tanh", "silu"]
 PositionInput = Literal["none", "one_hot", "sinusoidal"]
@@ -59,20 +60,19 @@ class Architecture:
 
     def __post_init__(self) -> None:
         for field in ("token_dim", "heads", "head_dim", "output_dim", "layers"):
-            _at_least_one(field, getattr(self, field))
+            whole_number(field, getattr(self, field), at_least=1)
         for field in ("encoder_hidden", "readout_hidden"):
             sizes = getattr(self, field)
             if not isinstance(sizes, tuple):
                 raise InvalidInput(f"{field} = {sizes!r}: allowed is a tuple of whole numbers from 1 up")
             for size in sizes:
-                _at_least_one(field, size)
+                whole_number(field, size, at_least=1)
         for field in ("kv_heads", "length"):
             if getattr(self, field) is not None:
-                _at_least_one(field, getattr(self, field))
+                whole_number(field, getattr(self, field), at_least=1)
         if self.feedforward != 0:
-            _at_least_one("feedforward", self.feedforward)
-        if not (isinstance(self.beta, int | float) and isfinite(self.beta) and self.beta > 0):
-            raise InvalidInput(f"beta = {self.beta!r}: allowed is any finite number above 0")
+            whole_number("feedforward", self.feedforward, at_least=1)
+        finite_number("beta", self.beta, above=0)
         if self.heads % self.key_value_heads:
             raise InvalidInput(f"kv_heads = {self.kv_heads}: must divide heads = {self.heads}")
         for field, allowed in _CHOICES.items():
@@ -134,11 +134,6 @@ _CHOICES = {
     "positions": get_args(PositionInput),
     "precision": get_args(Precision),
 }
-
-
-def _at_least_one(field: str, size: int) -> None:
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise InvalidInput(f"{field} = {size!r}: allowed is a whole number from 1 up")
 
 
 def _parameters(sizes: tuple[int, ...]) -> int:

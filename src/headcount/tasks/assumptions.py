@@ -11,7 +11,7 @@ import numpy as np
 from headcount.tasks.findings import Assumptions, Finding, Verdict
 from headcount.tasks.landscape import Landscape, survey
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.tasks.validation import whole_number
+from headcount.validation import whole_number
 
 _ROUNDING = 1e-6  # a value this far outside [0, 1] is still inside
 _SAME_POINT = 1e-4  # a minimiser is found to about 1e-6

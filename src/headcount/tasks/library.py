@@ -15,7 +15,7 @@ from headcount.tasks.placement import place_directions, place_wells
 from headcount.tasks.positions import position_sets
 from headcount.tasks.registry import register
 from headcount.tasks.retrieval import OuterFunction, RetrievalTask
-from headcount.tasks.validation import whole_number
+from headcount.validation import whole_number
 
 Vectors = str | Sequence[Sequence[float]] | Float[np.ndarray, "dimension token_dim"]
 PositionChoice = str | Sequence[int | str | Sequence[int]]

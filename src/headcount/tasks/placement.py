@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.errors import InvalidInput
-from headcount.tasks.validation import Rows, finite_number, matrix, shown, whole_number
+from headcount.validation import Rows, finite_number, matrix, shown, whole_number
 
 Point = Float[np.ndarray, " token_dim"]
 Points = Float[np.ndarray, "points token_dim"]

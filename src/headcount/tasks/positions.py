@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from headcount.errors import InvalidInput
-from headcount.tasks.validation import is_whole_number, shown, whole_number
+from headcount.validation import is_whole_number, shown, whole_number
 
 Rule = Callable[[int], Iterable[int]]
 

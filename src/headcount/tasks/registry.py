@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from headcount.errors import InvalidInput
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.tasks.validation import shown
+from headcount.validation import shown
 
 _Builder = TypeVar("_Builder", bound=Callable[..., RetrievalTask])
 

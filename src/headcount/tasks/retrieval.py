@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from headcount.errors import InvalidInput
 from headcount.tasks.positions import Positions, position_sets
-from headcount.tasks.validation import shown, whole_number
+from headcount.validation import shown, whole_number
 
 Extremum = Literal["min", "max"]
 Distribution = Literal["uniform", "normal"]

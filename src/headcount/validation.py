@@ -28,21 +28,27 @@ def is_whole_number(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def whole_number(name: str, value: object, *, at_least: int) -> int:
-    """The value as an int, where it is one and large enough.
+def whole_number(name: str, value: object, *, at_least: int, at_most: float = math.inf) -> int:
+    """The value as an int, where it is one and between the two ends.
 
     >>> whole_number("dimension", 4, at_least=1)
     4
     """
-    if isinstance(value, int | np.integer) and is_whole_number(value) and value >= at_least:
+    if isinstance(value, int | np.integer) and is_whole_number(value) and at_least <= value <= at_most:
         return int(value)
-    raise InvalidInput(
-        f"{name} {shown(value)} is not possible: a whole number of at least {at_least} is needed"
-    )
+    ends = f"from {at_least} up" if at_most == math.inf else f"from {at_least} to {at_most}"
+    raise InvalidInput(f"{name} = {shown(value)}: allowed is a whole number {ends}")
 
 
-def finite_number(name: str, value: object, *, at_least: float, at_most: float) -> float:
-    """The value as a float, where it is a number between the two ends.
+def finite_number(
+    name: str,
+    value: object,
+    *,
+    at_least: float = -math.inf,
+    above: float = -math.inf,
+    at_most: float = math.inf,
+) -> float:
+    """The value as a float, where it is a finite number between the two ends.
 
     >>> finite_number("smallest_angle", 30, at_least=0.0, at_most=180.0)
     30.0
@@ -52,11 +58,11 @@ def finite_number(name: str, value: object, *, at_least: float, at_most: float) 
         if isinstance(value, int | float | np.number) and not isinstance(value, bool)
         else math.nan
     )
-    if at_least <= number <= at_most:
+    if math.isfinite(number) and at_least <= number <= at_most and number > above:
         return number
-    raise InvalidInput(
-        f"{name} {shown(value)} is not possible: a number from {at_least:g} to {at_most:g} is needed"
-    )
+    least = f"above {above:g}" if above > at_least else f"from {at_least:g}"
+    most = "" if at_most == math.inf else f" to {at_most:g}"
+    raise InvalidInput(f"{name} = {shown(value)}: allowed is a finite number {least}{most}")
 
 
 def matrix(name: str, value: object, *, rows: int, columns: int) -> Rows:
