@@ -1,5 +1,3 @@
-import doctest
-import importlib
 import json
 from html.parser import HTMLParser
 from pathlib import Path
@@ -133,8 +131,3 @@ def test_the_new_page_takes_the_place_of_the_old_one(tmp_path):
     write_page(believable_frame(seeds=1), path, **WORDS)
     assert path.read_text(encoding="utf-8") == render_page(believable_frame(seeds=1), **WORDS)
     assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("module", ["colours", "error_axis", "charts", "page", "picture"])
-def test_examples_in_docstrings_run(module):
-    assert doctest.testmod(importlib.import_module(f"headcount.report.{module}")).failed == 0
