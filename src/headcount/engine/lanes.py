@@ -14,7 +14,7 @@ Tree = TypeVar("Tree")
 Program = Callable[..., Any]
 
 # On a GPU a matrix product gets a kernel of its own, tried out in many variants. Those of a member's own
-# small weights are left to the loops around them instead: a third less compiling, a tenth more time a step.
+# small weights are left to the loops around them instead: less compiling, a little more time a step.
 QUICK_TO_COMPILE: dict[str, str | bool] = {"xla_gpu_gemm_rewrite_size_threshold": "3500"}
 
 _compiled: dict[Any, Any] = {}

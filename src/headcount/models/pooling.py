@@ -30,7 +30,7 @@ def pool(directions: Directions, features: Features, mask: Mask) -> Averages:
 
 
 def pool_for_training(directions: Directions, features: Features, mask: Mask) -> Averages:
-    """`pool` with its gradient by hand: a quarter less time a step on a CPU, but reverse mode only."""
+    """`pool` with its gradient by hand: less time a step on a CPU, but reverse mode only."""
     return _pool(directions, features, mask, jax.config.values["jax_default_matmul_precision"])
 
 
