@@ -15,37 +15,70 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from headcount.engine import Grid, PackTraining, TaskChoice, Training, plan, this_machine
+from headcount.engine.lanes import QUICK_TO_COMPILE
 from headcount.engine.machine import versions
 from headcount.models import Architecture, Transformer
+from headcount.models.pooling import pool_for_training
 
 RESULTS = Path(__file__).parent / "results"
 
 
-def product_error() -> float:
-    """Relative error of the model's output against float64 on the host: TF32 would show as about 3e-4."""
+def product_error(compiler_options: dict[str, str | bool] | None) -> float:
+    """Relative error of a training gradient against float64 on the host: TF32 would show as about 3e-4."""
     architecture = Architecture(
         token_dim=64, heads=8, head_dim=32, encoder_hidden=(256,), readout_hidden=(256,)
     )
     model = Transformer.initialise(architecture, seed=0)
     x = np.random.default_rng(0).normal(size=(64, 128, 64)).astype(np.float32)
-    fast = np.asarray(jax.jit(jax.vmap(model))(x), np.float64)
+
+    def loss(model: Transformer, x: Array) -> Array:
+        return jnp.mean(jax.vmap(lambda sequence: model(sequence, pool=pool_for_training))(x) ** 2)
+
+    def flat(gradient: Transformer) -> np.ndarray:
+        return np.concatenate([np.asarray(leaf, np.float64).ravel() for leaf in jax.tree.leaves(gradient)])
+
+    lowered = jax.jit(jax.grad(loss)).lower(model, x)
+    fast = flat(lowered.compile(compiler_options=compiler_options)(model, x))
     with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
         double = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), model)
-        exact = np.asarray(jax.vmap(double)(x.astype(np.float64)))
+        exact = flat(jax.grad(loss)(double, x.astype(np.float64)))
     return float(np.linalg.norm(fast - exact) / np.linalg.norm(exact))
 
 
 def column() -> dict[str, Any]:
-    """A column h = 1..5 at T = 128: how many shapes, and how long they take to compile."""
+    """A column h = 1..5 at T = 128: its shapes, and compiling against running, tuned and not."""
     machine = this_machine()
     grid = Grid(TaskChoice.of("max_sum"), length=(128,), heads=(1, 2, 3, 4, 5), seed=tuple(range(8)))
     packs = plan(grid.trials(), machine)
-    seconds = [PackTraining(pack, machine).compile() for pack in packs]
-    shapes = {pack.architecture for pack in packs}
-    return {"shapes": len(shapes), "packs": len(packs), "longest_compile_seconds": max(seconds)}
+    measured = {}
+    for tuned in (False, True):
+        training = PackTraining(packs[0], machine)
+        as_planned, training.tuned = training.tuned, tuned
+        compiling = training.compile()
+        training.chunk()
+        before, began = training.step, time.perf_counter()
+        training.chunk()
+        steps = (training.step - before) * len(packs[0].trials)
+        measured["tuned" if tuned else "quick"] = {
+            "compile_seconds": compiling,
+            "step_us": 1e6 * (time.perf_counter() - began) / steps,
+        }
+    quick, tuned_ = measured["quick"], measured["tuned"]
+    gain = (quick["step_us"] - tuned_["step_us"]) * 1e-6
+    paid = tuned_["compile_seconds"] - quick["compile_seconds"]
+    return {
+        "shapes": len({pack.architecture for pack in packs}),
+        "packs": len(packs),
+        "planned": "tuned" if as_planned else "quick",
+        "compile_seconds": measured["tuned" if as_planned else "quick"]["compile_seconds"],
+        **measured,
+        "break_even_tokens": paid / gain * training.training.batch_size * 128 if min(gain, paid) > 0 else None,
+    }
 
 
 def many(members: int) -> dict[str, Any]:
@@ -93,7 +126,10 @@ def main() -> None:
         "machine": machine.name,
         "kind": machine.kind,
         "memory_gib": machine.memory / 2**30,
-        "relative_product_error": product_error(),
+        "relative_gradient_error": {
+            "quick": product_error(QUICK_TO_COMPILE if machine.kind == "gpu" else None),
+            "tuned": product_error(None),
+        },
         "column": column(),
         "many": many(arguments.members),
         "versions": versions(),

@@ -13,29 +13,32 @@ from headcount.engine.machine import Machine
 Tree = TypeVar("Tree")
 Program = Callable[..., Any]
 
-# On a GPU a matrix product gets a kernel of its own, tried out in many variants. Those of a member's own
-# small weights are left to the loops around them instead: less compiling, a little more time a step.
-QUICK_TO_COMPILE: dict[str, str | bool] = {"xla_gpu_gemm_rewrite_size_threshold": "3500"}
+# On a GPU the compiler writes kernels for the matrix products and tries each in many variants. A program
+# that runs for a short while is done sooner with the kernels that a library has ready.
+QUICK_TO_COMPILE: dict[str, str | bool] = {"xla_gpu_enable_triton_gemm": False}
 
 _compiled: dict[Any, Any] = {}
 
 
 def for_each_member(
-    program: Program, each: tuple[Any, ...], shared: tuple[Any, ...], machine: Machine
+    program: Program, each: tuple[Any, ...], shared: tuple[Any, ...], machine: Machine, *, tuned: bool = False
 ) -> Any:
     """program(*each member's own, *shared) for every member; results have a leading member axis again.
+
+    `tuned` spends longer on compiling for a GPU, for a program that runs long.
 
     `program` is a module-level function or a `functools.partial` of one, so that its compiled form is
     found again for the same shapes.
     """
     if machine.kind == "gpu":
         axes = (0,) * len(each) + (None,) * len(shared)
-        return _executable(program, (*each, *shared), axes)(*each, *shared)
+        options = None if tuned else QUICK_TO_COMPILE
+        return _executable(program, (*each, *shared), axes, options)(*each, *shared)
     members = [
         jax.tree.map(lambda leaf, place=place: np.asarray(leaf)[place], each)
         for place in range(len(jax.tree.leaves(each)[0]))
     ]
-    call = _executable(program, (*members[0], *shared), None)
+    call = _executable(program, (*members[0], *shared), None, None)
     return stack(_cores(machine.lanes).map(lambda mine: jax.device_get(call(*mine, *shared)), members))
 
 
@@ -45,17 +48,22 @@ def stack(trees: Iterable[Tree]) -> Tree:
     return stacked
 
 
-def _executable(program: Program, arguments: tuple[Any, ...], axes: tuple[int | None, ...] | None) -> Any:
+def _executable(
+    program: Program,
+    arguments: tuple[Any, ...],
+    axes: tuple[int | None, ...] | None,
+    compiler_options: dict[str, str | bool] | None,
+) -> Any:
     """The program compiled for these shapes: once per process, however many packs have them."""
     leaves, structure = jax.tree.flatten(arguments)
     function, options = getattr(program, "func", program), getattr(program, "keywords", {})
     shapes = tuple((np.shape(leaf), str(leaf.dtype)) for leaf in leaves)
-    key = (function, tuple(options.items()), axes, structure, shapes)
+    key = (function, tuple(options.items()), axes, compiler_options is None, structure, shapes)
     if key not in _compiled:
         batched = program if axes is None else jax.vmap(program, axes)
         lowered = jax.jit(batched).lower(*arguments)
         try:
-            _compiled[key] = lowered.compile(compiler_options=QUICK_TO_COMPILE if axes else None)
+            _compiled[key] = lowered.compile(compiler_options=compiler_options)
         except jax.errors.JaxRuntimeError:  # a compiler that does not know the option
             _compiled[key] = lowered.compile()
     return _compiled[key]

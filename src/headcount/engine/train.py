@@ -20,6 +20,9 @@ from headcount.models import Padding, Transformer, pad, unpad
 
 CHUNK_SECONDS = {"cpu": 1.0, "gpu": 3.0}
 
+# A pack that sees this many tokens or more repays on a GPU the longer compiling of tuned kernels.
+TOKENS_WORTH_TUNING = 1.8e10
+
 # A slice of the batch whose hidden features are this many numbers stays in a core's cache.
 CACHED_FEATURES = 1 << 18
 
@@ -60,6 +63,8 @@ class PackTraining:
         )
         self.state = initial_state(pack) if state is None else state
         self._periods = 1
+        sequences = len(pack.trials) * self.training.steps * self.training.batch_size
+        self.tuned = sequences * pack.length >= TOKENS_WORTH_TUNING
 
     @property
     def step(self) -> int:
@@ -127,7 +132,9 @@ class PackTraining:
     def _advance(self, periods: int) -> Member:
         program = partial(advance, training=self.training, slice_size=self.slice_size)
         each, shared = (self.state, self.conditions), (self.data, np.int32(periods))
-        state: Member = jax.block_until_ready(for_each_member(program, each, shared, self.machine))
+        state: Member = jax.block_until_ready(
+            for_each_member(program, each, shared, self.machine, tuned=self.tuned)
+        )
         return state
 
     def _model(self, place: int) -> Transformer:
