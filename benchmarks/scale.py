@@ -71,13 +71,14 @@ def column() -> dict[str, Any]:
     quick, tuned_ = measured["quick"], measured["tuned"]
     gain = (quick["step_us"] - tuned_["step_us"]) * 1e-6
     paid = tuned_["compile_seconds"] - quick["compile_seconds"]
+    tokens_a_step = training.training.batch_size * packs[0].length
     return {
         "shapes": len({pack.architecture for pack in packs}),
         "packs": len(packs),
         "planned": "tuned" if as_planned else "quick",
         "compile_seconds": measured["tuned" if as_planned else "quick"]["compile_seconds"],
         **measured,
-        "break_even_tokens": paid / gain * training.training.batch_size * 128 if min(gain, paid) > 0 else None,
+        "break_even_tokens": paid / gain * tokens_a_step if min(gain, paid) > 0 else None,
     }
 
 

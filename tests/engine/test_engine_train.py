@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from importlib import import_module
 
 import jax
 import jax.numpy as jnp
@@ -109,6 +110,15 @@ def test_chunks_of_any_size_give_the_same_numbers():
     assert at_once.finished
     for ours, theirs in zip(jax.tree.leaves(one_by_one.state), jax.tree.leaves(at_once.state), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_only_a_long_run_pays_for_tuned_kernels(monkeypatch):
+    pack = plan(tiny_grid(heads=(1, 2)).trials(), GPU)[0]
+    quick = finished(pack, GPU)
+    monkeypatch.setattr(import_module("headcount.engine.train"), "TOKENS_WORTH_TUNING", 1)
+    tuned = finished(pack, GPU)
+    assert (quick.tuned, tuned.tuned) == (False, True)
+    np.testing.assert_allclose(quick.errors, tuned.errors, rtol=1e-4)
 
 
 def test_members_that_share_a_pack_may_learn_different_tasks():

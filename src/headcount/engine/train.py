@@ -20,8 +20,9 @@ from headcount.models import Padding, Transformer, pad, unpad
 
 CHUNK_SECONDS = {"cpu": 1.0, "gpu": 3.0}
 
-# A pack that sees this many tokens or more repays on a GPU the longer compiling of tuned kernels.
-TOKENS_WORTH_TUNING = 1.8e10
+# A pack that sees this many tokens or more repays on a GPU the longer compiling of tuned kernels; a little
+# above the break-even that benchmarks/scale.py measures, so that a short pack shows its first errors sooner.
+TOKENS_WORTH_TUNING = 1.4e10
 
 # A slice of the batch whose hidden features are this many numbers stays in a core's cache.
 CACHED_FEATURES = 1 << 18
