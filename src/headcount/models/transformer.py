@@ -179,6 +179,16 @@ class Transformer(eqx.Module):
             features, lift = self._features(x, mask, None, None)
             return pooling_weights(self._fold(lift, None, None).directions, features, mask)
 
+    def scores_and_values(
+        self, x: Float[Array, "token token_dim"]
+    ) -> tuple[Float[Array, "head token"], Float[Array, "head feature token"]]:
+        """Each head's logits and values, token by token: with one layer, all that a token does."""
+        with jax.default_matmul_precision(self.architecture.precision):
+            features, lift = self._features(x, None, None, None)
+            tokens = features if lift is None else lift.last(features)
+            _, values = self.attention.per_query_head()
+            return self._fold(None, None, None).directions @ tokens, jnp.einsum("hnw,wt->hnt", values, tokens)
+
     def counted_parameters(self) -> int:
         """M, by the paper's rule."""
         return self.architecture.counted_parameters()

@@ -1,0 +1,83 @@
+"""`headcount bounds`: Theorem 2 at one setting, as a table, as JSON, and as a chart."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from headcount.theory.bounds import Bounds
+
+
+def bounds(
+    dimension: Annotated[int, typer.Option(help="D of the task.", show_default=False)],
+    heads: Annotated[int, typer.Option(help="h of the model.", show_default=False)],
+    head_dim: Annotated[int, typer.Option(help="n, the numbers per head.", show_default=False)],
+    length: Annotated[int, typer.Option(help="T.", show_default=False)],
+    token_dim: Annotated[int, typer.Option(help="d, the numbers per token.")] = 4,
+    gamma: Annotated[
+        float, typer.Option(help="Width 1/delta^gamma fits F_0 and every f_i to delta; at worst max(d, D).")
+    ] = 2.0,
+    smallest_set: Annotated[
+        int | None, typer.Option(help="m, the positions in the smallest S_i.", show_default="T")
+    ] = None,
+    layers: Annotated[int, typer.Option(help="L; for more than one there is only a conjecture.")] = 1,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")
+    ] = False,
+    chart: Annotated[
+        Path | None,
+        typer.Option(
+            help="Draw heads × length, coloured by k, into this .html, .svg or .png file.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """See what theory says about this many heads, and when it says nothing.
+
+    Prints the exponents of the bounds on the parameters M at an error eps, each
+    with the reason why it holds or why it is vacuous. Nothing is trained.
+    """
+    from headcount.theory.bounds import bounds as all_bounds
+
+    found = all_bounds(
+        dimension=dimension,
+        heads=heads,
+        head_dim=head_dim,
+        length=length,
+        token_dim=token_dim,
+        gamma=gamma,
+        smallest_set=smallest_set,
+        layers=layers,
+    )
+    if chart is not None:
+        from headcount.report.bounds_chart import bounds_chart, save_bounds_chart
+
+        save_bounds_chart(bounds_chart(found.setting), chart)
+    if as_json:
+        print(found.to_json())
+        return
+    _show(found)
+    if chart is not None:
+        print(f"Chart: {chart}")
+
+
+def _show(found: "Bounds") -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from headcount.theory.bounds import COLUMNS
+
+    console = Console()
+    console.width = min(console.width, COLUMNS)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
+    table.add_column("bound")
+    table.add_column("exponent", justify="right")
+    table.add_column("what it says", ratio=1)
+    for name, exponent, reason in found.rows():
+        # As text, not as markup: nothing in a reason is a style.
+        table.add_row(Text(name), Text(exponent, style="bold"), Text(reason))
+    console.print(Text(str(found.setting)))
+    console.print(table)

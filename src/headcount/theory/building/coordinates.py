@@ -1,0 +1,120 @@
+"""The coordinates of a task on the unit cube as values in [0, 1] that take a min, and as networks."""
+
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from headcount.errors import InvalidInput
+from headcount.tasks import RetrievalTask
+from headcount.tasks.coordinates import Bowl, Projection
+from headcount.tasks.retrieval import CoordinateFunction, Extremum
+from headcount.tasks.search import minima
+from headcount.theory.building.fit import fit
+from headcount.theory.building.shallow import Points, Shallow, additive, non_negative, parabolas
+
+_MIXED = 1e-9  # a mixed difference below this, relative to the function's spread, counts as none
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """psi = (f − low) / (high − low), or its mirror image for a max: in [0, 1], and always a min."""
+
+    function: CoordinateFunction
+    extremum: Extremum
+    token_dim: int
+    low: float
+    high: float
+
+    @property
+    def span(self) -> float:
+        """How far f reaches on the cube; 1 for a constant, whose psi is 0."""
+        return self.high - self.low or 1.0
+
+    @property
+    def slope(self) -> float:
+        """D f / d psi: what one unit of psi is worth."""
+        return self.span if self.extremum == "min" else -self.span
+
+    @property
+    def start(self) -> float:
+        """F where psi is 0."""
+        return self.low if self.extremum == "min" else self.high
+
+    def psi(self, x: Points) -> Float[np.ndarray, "points one"]:
+        """Psi at each point, in float64."""
+        with jax.enable_x64(True):
+            values = np.asarray(jax.jit(jax.vmap(self.function))(jnp.asarray(x, jnp.float64)), np.float64)
+        return (values[:, None] - self.start) / self.slope
+
+    def network(self, tolerance: float, *, seed: int = 0) -> Shallow:
+        """Psi as a one-hidden-layer network: exact for a projection, by knots for a sum over the axes."""
+        function = self.function
+        if isinstance(function, Projection):
+            direction = np.asarray(function.direction, np.float64)
+            return non_negative(direction / self.slope, -self.start / self.slope)
+        if isinstance(function, Bowl):
+            farthest = sum(max(entry, 1 - entry) ** 2 for entry in function.well)
+            net = parabolas(
+                np.asarray(function.well, np.float64),
+                1 / farthest / self.slope,
+                -self.start / self.slope,
+                tolerance,
+            )
+            return replace(net, inside=True)
+        if is_additive(self.psi, self.token_dim, seed=seed):
+            return additive(self.psi, self.token_dim, tolerance)
+        return fit(self.psi, self.token_dim, tolerance, seed=seed)
+
+
+def coordinates_of(task: RetrievalTask, *, seed: int = 0) -> tuple[Coordinate, ...]:
+    """Every coordinate with its range on the unit cube.
+
+    >>> from headcount.tasks.library import extremes
+    >>> [(c.extremum, c.low, c.high) for c in coordinates_of(extremes())]
+    [('max', 0.0, 1.0), ('min', 0.0, 1.0)]
+    """
+    pairs = zip(task.coordinate_functions, task.extrema, strict=True)
+    return tuple(
+        Coordinate(function, extremum, task.token_dim, *_range(function, index, task.token_dim, seed))
+        for index, (function, extremum) in enumerate(pairs)
+    )
+
+
+def is_additive(function: object, inputs: int, *, seed: int = 0) -> bool:
+    """Whether no two inputs act on each other: all mixed second differences vanish at random places."""
+    if inputs == 1:
+        return True
+    random = np.random.default_rng(seed)
+    base, moved = random.uniform(size=(2, 512, inputs))
+    part = random.uniform(size=(512, inputs)) < 0.5
+    one, other = np.where(part, moved, base), np.where(part, base, moved)
+    a, b, c, d = (function(x) for x in (base, one, other, moved))  # type: ignore[operator]
+    spread = np.ptp(np.concatenate([a, b, c, d]), axis=0).max()
+    return bool(np.abs(a - b - c + d).max() <= _MIXED * max(spread, 1e-300))
+
+
+def _range(function: CoordinateFunction, index: int, token_dim: int, seed: int) -> tuple[float, float]:
+    if isinstance(function, Projection):
+        return (
+            float(sum(min(entry, 0.0) for entry in function.direction)),
+            float(sum(max(entry, 0.0) for entry in function.direction)),
+        )
+    if isinstance(function, Bowl):
+        farthest = sum(max(entry, 1 - entry) ** 2 for entry in function.well)
+        nearest = sum((entry - min(max(entry, 0.0), 1.0)) ** 2 for entry in function.well)
+        return nearest / farthest, 1.0
+
+    def both_ways(token: Float[Array, " token_dim"]) -> Float[Array, "2"]:
+        value = function(token)
+        return jnp.stack([value, -value])
+
+    lowest, highest = minima(both_ways, inputs=token_dim, seed=seed)
+    if not lowest.all_finite:
+        raise InvalidInput(
+            f"coordinate function {index} is not finite everywhere on [0,1]^{token_dim}: "
+            "finite values are needed there"
+        )
+    return lowest.value, -highest.value

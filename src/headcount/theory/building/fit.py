@@ -1,0 +1,68 @@
+"""One-hidden-layer networks for functions without structure: fitted, and grown until close enough."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float
+
+from headcount.theory.building.cube import cloud, largest
+from headcount.theory.building.shallow import OutOfReach, Points, Shallow
+
+Function = Callable[[Points], Float[np.ndarray, "points output"]]
+
+WIDEST = 2048
+HEADROOM = 1.1  # the largest departure that is found counts for this much more: it is found, not proven
+_RIDGE = 1e-9
+
+
+def fit(function: Function, inputs: int, tolerance: float, *, seed: int = 0) -> Shallow:
+    """A network whose largest measured departure from the function is below the tolerance.
+
+    The kinks are drawn at random (their directions and places); only the outer weights are fitted, by least
+    squares that weigh again what is still far off. That is a convex problem with one answer, so more units
+    never end in a worse place. The width doubles until the largest departure on the cube is small enough.
+    """
+    points = cloud(inputs, seed)
+    targets = function(points)
+    width, closest = 16, np.inf
+    while width <= WIDEST:
+        net = _fitted(targets, points, width, seed)
+        error = HEADROOM * net.error
+        if error <= tolerance:
+            error = HEADROOM * largest(partial(_departure, net, function), inputs=inputs, seed=seed + 1)
+        closest = min(closest, error)
+        if error <= tolerance:
+            return replace(net, error=error)
+        width *= 2
+    raise OutOfReach(tolerance, closest, f"the widest network that is fitted has {WIDEST} units")
+
+
+def _departure(net: Shallow, function: Function, x: Points) -> Float[np.ndarray, " points"]:
+    return np.abs(net(x) - function(x)).max(axis=1)
+
+
+def _fitted(targets: Float[np.ndarray, "points output"], x: Points, width: int, seed: int) -> Shallow:
+    random = np.random.default_rng(seed)
+    directions = random.normal(size=(width, inputs := x.shape[1]))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    directions[: min(width, 2 * inputs)] = np.concatenate([np.eye(inputs), -np.eye(inputs)])[:width]
+    # A kink passes through a random point of the cube; the first ones at its faces make up a linear part.
+    through = random.uniform(size=(width, inputs))
+    through[: min(width, inputs)] = 0.0
+    offset = -np.sum(directions * through, axis=1)
+    features = np.concatenate([np.maximum(x @ directions.T + offset, 0), np.ones((len(x), 1))], axis=1)
+    weight = np.ones(len(x))
+    best, best_error = None, np.inf
+    for _ in range(6):
+        gram = features.T @ (weight[:, None] * features)
+        gram[np.diag_indices_from(gram)] += _RIDGE * np.trace(gram) / len(gram)
+        outer = np.linalg.solve(gram, features.T @ (weight[:, None] * targets))
+        departure = np.abs(features @ outer - targets).max(axis=1)
+        if departure.max() < best_error:
+            best, best_error = outer, departure.max()
+        weight *= departure + 0.05 * departure.max()
+        weight /= weight.mean()
+    assert best is not None
+    return Shallow(directions, offset, best[:-1].T, best[-1], error=best_error, proven=False)

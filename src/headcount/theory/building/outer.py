@@ -1,0 +1,61 @@
+"""F_0 on the unit cube of rescaled coordinates: how steep it is, and as a network."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from headcount.errors import InvalidInput
+from headcount.tasks import RetrievalTask
+from headcount.theory.building.coordinates import Coordinate, is_additive
+from headcount.theory.building.cube import largest
+from headcount.theory.building.fit import HEADROOM, fit
+from headcount.theory.building.shallow import Points, Shallow, additive, linear
+
+
+class Outer:
+    """F_0 as a function of psi_1, ..., psi_D in [0, 1]."""
+
+    def __init__(self, task: RetrievalTask, coordinates: Sequence[Coordinate]) -> None:
+        self.start = np.array([coordinate.start for coordinate in coordinates])
+        self.slope = np.array([coordinate.slope for coordinate in coordinates])
+        self.dimension = task.dimension
+        self.is_sum = task.outer is jnp.sum
+
+        def one(z: Float[Array, " dimension"]) -> Float[Array, " output"]:
+            return jnp.ravel(task.outer(self.start + self.slope * z))
+
+        self._values = jax.jit(jax.vmap(one))
+        self._slopes = jax.jit(jax.vmap(jax.jacrev(one)))
+
+    def __call__(self, z: Points) -> Float[np.ndarray, "points output"]:
+        """F_0, row by row, in float64."""
+        with jax.enable_x64(True):
+            values = np.asarray(self._values(jnp.asarray(z, jnp.float64)), np.float64)
+        if not np.isfinite(values).all():
+            raise InvalidInput("F_0 is not finite everywhere: finite values are needed at all coordinates")
+        return values
+
+    @cached_property
+    def steepness(self) -> float:
+        """L_0 = sup |grad F_0|_1, over all outputs: exact for a sum, otherwise found and enlarged."""
+        if self.is_sum:
+            return float(np.abs(self.slope).sum())
+
+        def steep(z: Points) -> Float[np.ndarray, " points"]:
+            with jax.enable_x64(True):
+                slopes = np.asarray(self._slopes(jnp.asarray(z, jnp.float64)), np.float64)
+            return np.abs(slopes).sum(axis=2).max(axis=1)
+
+        return HEADROOM * largest(steep, inputs=self.dimension)
+
+    def network(self, tolerance: float, *, seed: int = 0) -> Shallow:
+        """F_0 as a one-hidden-layer network: exact for a sum, by knots where additive, fitted otherwise."""
+        if self.is_sum:
+            return linear(self.slope[None], self.start.sum(keepdims=True))
+        if is_additive(self, self.dimension, seed=seed):
+            return additive(self, self.dimension, tolerance)
+        return fit(self, self.dimension, tolerance, seed=seed)

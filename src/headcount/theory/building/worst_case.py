@@ -1,0 +1,86 @@
+"""The input at which a model is furthest from its target, by many ascents in float64."""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from headcount.models import Transformer
+from headcount.tasks import RetrievalTask
+
+
+@dataclass(frozen=True, eq=False)
+class WorstCase:
+    """The largest |model − target| that was found, and the sequence it was found at."""
+
+    error: float
+    x: Float[np.ndarray, "length token_dim"]
+    starts: int
+
+    def __float__(self) -> float:
+        return self.error
+
+
+def worst_case(
+    model: Transformer, task: RetrievalTask, length: int, *, starts: int, steps: int, seed: int
+) -> WorstCase:
+    """Max |model(x) − target(x)| over x in [0,1]^(T×d), a lower estimate.
+
+    Signed gradient steps inside the cube, each ascent with a step size of its own from the cube's edge down
+    to the reach of the softmax, 1/β. Of every ascent the best point counts, not the last.
+    """
+    with jax.enable_x64(True):
+        begin = jnp.asarray(starting_points(task, length, starts, model.architecture.beta, seed))
+        smallest = min(1e-2, 1 / model.architecture.beta)
+        order = np.random.default_rng(seed).permutation(starts)
+        sizes = jnp.asarray(np.geomspace(0.1, smallest, starts)[order])
+        errors, points = (np.asarray(part) for part in _ascend(model, task, steps, begin, sizes))
+    worst = int(np.argmax(errors))
+    return WorstCase(float(errors[worst]), points[worst], starts)
+
+
+def starting_points(
+    task: RetrievalTask, length: int, starts: int, beta: float, seed: int
+) -> Float[np.ndarray, "start length token_dim"]:
+    """Sequences of four kinds in turn, three of them where an attention has the hardest time.
+
+    Anywhere; corners of the cube; one token repeated, so that all positions tie; one token repeated but
+    moved about by a random amount between 1/β, where a softmax no longer tells tokens apart, and 1.
+    """
+    random = np.random.default_rng(seed)
+    shape = (starts, length, task.token_dim)
+    anywhere = random.uniform(size=shape)
+    repeated = np.broadcast_to(random.uniform(size=(starts, 1, task.token_dim)), shape)
+    reach = np.exp(random.uniform(-np.log(max(beta, 10.0)), 0, size=(starts, 1, 1)))
+    moved = np.clip(repeated + reach * random.normal(size=shape), 0, 1)
+    kinds = np.stack([anywhere, anywhere.round(), repeated, moved])
+    return kinds[np.arange(starts) % 4, np.arange(starts)]
+
+
+@eqx.filter_jit
+def _ascend(
+    model: Transformer,
+    task: RetrievalTask,
+    steps: int,
+    begin: Float[Array, "start length token_dim"],
+    sizes: Float[Array, " start"],
+) -> tuple[Float[Array, " start"], Float[Array, "start length token_dim"]]:
+    def error(x: Float[Array, "length token_dim"]) -> Float[Array, ""]:
+        return jnp.max(jnp.abs(model(x) - task.target(x)))
+
+    climb = jax.vmap(jax.value_and_grad(error))
+
+    def step(now: tuple[Array, Array, Array], progress: Array) -> tuple[tuple[Array, Array, Array], None]:
+        x, best, best_x = now
+        value, slope = climb(x)
+        better = value > best
+        best, best_x = jnp.where(better, value, best), jnp.where(better[:, None, None], x, best_x)
+        move = jnp.sign(jnp.nan_to_num(slope)) * (sizes * (1 - progress))[:, None, None]
+        return (jnp.clip(x + move, 0, 1), best, best_x), None
+
+    start = (begin, jnp.full(begin.shape[0], -jnp.inf), begin)
+    (_, best, best_x), _ = jax.lax.scan(step, start, jnp.linspace(0, 1, steps + 1))
+    return best, best_x

@@ -1,0 +1,213 @@
+"""Two sequences, one representation, two targets: what a model with too few heads cannot tell apart."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from headcount.errors import InvalidInput
+from headcount.models import Transformer
+from headcount.tasks import RetrievalTask
+from headcount.theory.colliding.lemma import Lemma, lemma_for
+from headcount.theory.colliding.pigeonhole import CANDIDATES, Pigeonhole, pigeonhole
+from headcount.theory.colliding.refine import SAME, Units, refine, units_of
+from headcount.theory.colliding.region import Region
+from headcount.theory.evaluate import representations
+from headcount.validation import whole_number
+
+_POOL = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Collision:
+    """A pair whose representations agree to `representation_gap` of their spread, the largest that was found.
+
+    `target_gap` is in standard deviations of the target, `absolute_gap` in its own units; `lipschitz` is what
+    a readout would need to keep the two apart. `typical_gap` is the median over all pairs that were brought
+    together, `agreed` of `tried`.
+    """
+
+    target_gap: float
+    absolute_gap: float
+    representation_gap: float
+    lipschitz: float
+    typical_gap: float
+    agreed: int
+    tried: int
+    first: Float[np.ndarray, "length token_dim"]
+    second: Float[np.ndarray, "length token_dim"]
+
+    def to_json(self) -> dict[str, Any]:
+        """The numbers and both sequences."""
+        numbers = ("target_gap", "absolute_gap", "representation_gap", "lipschitz", "typical_gap")
+        return {
+            **{name: getattr(self, name) for name in numbers},
+            "agreed": self.agreed,
+            "tried": self.tried,
+            "first": self.first.tolist(),
+            "second": self.second.tolist(),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Collisions:
+    """What was found for one model: like the data, anywhere, and by the proof's own bins.
+
+    `binned` is None where the proof has nothing to bin; `why_not_binned` then says why.
+    """
+
+    heads: int
+    length: int
+    inside: Collision
+    anywhere: Collision
+    binned: Pigeonhole | None
+    why_not_binned: str
+    lemma: Lemma
+
+    @property
+    def statistic(self) -> float:
+        """The largest target gap at one representation, both sequences like the data."""
+        return self.inside.target_gap
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        binned = self.binned
+        return {
+            "heads": self.heads,
+            "length": self.length,
+            "inside": self.inside.to_json(),
+            "anywhere": self.anywhere.to_json(),
+            "binned": None
+            if binned is None
+            else {
+                "epsilon": binned.epsilon,
+                "unattended": binned.unattended,
+                "free": binned.free,
+                "points": binned.points,
+                "candidates": binned.candidates,
+                "target_gap": binned.target_gap,
+                "representation_gap": binned.representation_gap,
+                "lipschitz": binned.lipschitz,
+                "first": binned.first.tolist(),
+                "second": binned.second.tolist(),
+            },
+            "why_not_binned": self.why_not_binned,
+            "lemma": str(self.lemma),
+        }
+
+
+def collide(
+    model: Transformer,
+    task: RetrievalTask,
+    *,
+    length: int,
+    pairs: int = 64,
+    steps: int = 200,
+    candidates: int = CANDIDATES,
+    epsilon: float | None = None,
+    seed: int = 0,
+) -> Collisions:
+    """The largest difference of targets that a model cannot see, searched for in two ways.
+
+    Refinement starts from pairs of the data (half of them those with far targets and near representations)
+    and, for sequences anywhere, also from what the proof's bins found and from repeated tokens.
+    """
+    length = whole_number("length", length, at_least=1)
+    pairs = whole_number("pairs", pairs, at_least=2)
+    whole_number("steps", steps, at_least=1)
+    if task.token_dim != model.architecture.token_dim or task.output_dim != model.architecture.output_dim:
+        raise InvalidInput(
+            f"token_dim = {model.architecture.token_dim}, output_dim = {model.architecture.output_dim} of "
+            f"the model: {task.name} has {task.token_dim} and {task.output_dim}"
+        )
+    model = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), model)
+    with jax.enable_x64(True):
+        x = np.asarray(task.inputs(jax.random.key(seed), _POOL, length))
+    units = units_of(model, task, x)
+    if not units.representation > 0 or not (units.target > 0).all():
+        raise InvalidInput("the representation or the target is the same for every sequence of the data")
+    binned, why_not = None, ""
+    try:
+        binned = pigeonhole(model, task, length, epsilon=epsilon, candidates=candidates, seed=seed)
+    except InvalidInput as error:
+        why_not = str(error)
+    starts = _from_data(model, task, x, units, pairs, seed)
+    inside = _best(
+        refine(model, task, Region.of_data(task, length), units, starts, steps=steps, seed=seed), units, pairs
+    )
+    wide = _from_anywhere(x, starts, binned, seed)
+    anywhere = _best(
+        refine(model, task, Region.everywhere(task), units, wide, steps=steps, seed=seed), units, len(wide[0])
+    )
+    largest = max(inside, anywhere, key=lambda collision: collision.lipschitz)
+    return Collisions(
+        heads=model.architecture.heads,
+        length=length,
+        inside=inside,
+        anywhere=anywhere,
+        binned=binned,
+        why_not_binned=why_not,
+        lemma=lemma_for(
+            model,
+            task,
+            length,
+            target_gap=largest.absolute_gap,
+            representation_gap=largest.representation_gap * units.representation,
+        ),
+    )
+
+
+Starts = tuple[Float[np.ndarray, "pair length token_dim"], Float[np.ndarray, "pair length token_dim"]]
+
+
+def _from_data(
+    model: Transformer, task: RetrievalTask, x: np.ndarray, units: Units, pairs: int, seed: int
+) -> Starts:
+    """Half of the pairs by the largest ratio of target gap to representation gap, half at random."""
+    with jax.enable_x64(True):
+        r = np.asarray(representations(model, jnp.asarray(x))) / units.representation
+        y = np.asarray(task.target(jnp.asarray(x))) / units.target
+    squares = (r**2).sum(axis=1)
+    distance = np.sqrt(np.maximum(squares[:, None] + squares - 2 * r @ r.T, 0))
+    gap = np.abs(y[:, None] - y).max(axis=-1)
+    ratio = np.triu(np.where(gap > 0.2, gap / (distance + 1e-3), 0))
+    best = np.argpartition(ratio.ravel(), -(pairs // 2))[-(pairs // 2) :]
+    a, b = np.unravel_index(best, ratio.shape)
+    random = np.random.default_rng(seed).permutation(len(x))[: 2 * (pairs - pairs // 2)].reshape(2, -1)
+    return x[np.concatenate([a, random[0]])], x[np.concatenate([b, random[1]])]
+
+
+def _from_anywhere(x: np.ndarray, starts: Starts, binned: Pigeonhole | None, seed: int) -> Starts:
+    """The data's pairs; then pairs of nearly one repeated token; then the pairs that shared a bin."""
+    random = np.random.default_rng(seed)
+    count = max(2, len(starts[0]) // 4)
+    tokens = x[random.integers(len(x), size=(2, count)), random.integers(x.shape[1], size=(2, count))]
+    moved = 0.05 * x.std() * random.normal(size=(2, count, *x.shape[1:]))
+    repeated = tokens[:, :, None] + moved
+    parts = [np.stack(starts), repeated]
+    if binned is not None:
+        parts.append(np.stack([part[:count] for part in binned.starts]))
+    both = np.concatenate(parts, axis=1)
+    return both[0], both[1]
+
+
+def _best(found: Any, units: Units, tried: int) -> Collision:
+    agreed = np.isfinite(found.representation_gap)
+    best = int(np.argmax(found.target_gap))
+    gap = float(found.target_gap[best])
+    relative = float(found.representation_gap[best]) if agreed.any() else float(SAME)
+    absolute = gap * float(units.target.max())
+    return Collision(
+        target_gap=gap,
+        absolute_gap=absolute,
+        representation_gap=relative,
+        lipschitz=absolute / max(relative * units.representation, 1e-300),
+        typical_gap=float(np.median(found.target_gap[agreed])) if agreed.any() else 0.0,
+        agreed=int(agreed.sum()),
+        tried=tried,
+        first=found.first[best],
+        second=found.second[best],
+    )

@@ -1,0 +1,29 @@
+"""A model on many sequences at once. Called inside `jax.enable_x64(True)`, everything is float64."""
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float
+
+from headcount.models import Transformer
+
+Sequences = Float[Array, "sequence length token_dim"]
+
+
+@eqx.filter_jit
+def outputs(model: Transformer, x: Sequences) -> Float[Array, "sequence output"]:
+    """The model's outputs."""
+    return jax.vmap(model)(x)
+
+
+@eqx.filter_jit
+def representations(model: Transformer, x: Sequences) -> Float[Array, "sequence width"]:
+    """All that the readout learns about each sequence."""
+    return jax.vmap(model.representation)(x)
+
+
+@eqx.filter_jit
+def scores_and_values(
+    model: Transformer, x: Sequences
+) -> tuple[Float[Array, "sequence head token"], Float[Array, "sequence head feature token"]]:
+    """Each head's logits and values, token by token."""
+    return jax.vmap(model.scores_and_values)(x)

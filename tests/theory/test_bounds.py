@@ -1,0 +1,343 @@
+import doctest
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from headcount.errors import InvalidInput
+from headcount.theory.bounds import (
+    LARGEST,
+    Bounds,
+    Setting,
+    bounds,
+    conjecture,
+    enough_heads,
+    lower_bound,
+    lower_bound_as_stated,
+    uniqueness,
+    wide_head,
+)
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "theory" / "bounds.md"
+QUARTER = Fraction(1, 4)
+quickly = settings(max_examples=60, deadline=None)
+
+
+def stated(**numbers: int) -> Setting:
+    """The paper's synthetic setting at its largest length, with some numbers changed."""
+    return Setting(**({"dimension": 4, "heads": 3, "head_dim": 8, "length": 128} | numbers))
+
+
+def plain_exponent(setting: Setting, m: Fraction) -> Fraction:
+    """The formula of the theorem, letter by letter."""
+    s, n, D = setting.heads, setting.head_dim, setting.dimension
+    return (m - s - D + 1) / Fraction((n + 1) * s + 1) - 1
+
+
+@st.composite
+def too_few_heads(draw: st.DrawFn, most: int = 40) -> Setting:
+    dimension = draw(st.integers(2, most))
+    length = draw(st.integers(1, 4000))
+    return Setting(
+        dimension=dimension,
+        heads=draw(st.integers(1, dimension - 1)),
+        head_dim=draw(st.integers(1, most)),
+        length=length,
+        smallest_set=draw(st.integers(1, length)),
+    )
+
+
+any_setting = st.builds(
+    lambda length, part, **others: Setting(
+        length=length, smallest_set=None if part is None else 1 + part % length, **others
+    ),
+    dimension=st.integers(1, 12),
+    heads=st.integers(1, 14),
+    head_dim=st.integers(1, 3000),
+    length=st.integers(1, 2000),
+    part=st.none() | st.integers(0, 10**6),
+    token_dim=st.integers(1, 6),
+    gamma=st.floats(0.1, 50.0),
+    layers=st.integers(1, 4),
+)
+
+
+def found(setting: Setting) -> Bounds:
+    return bounds(**vars(setting))
+
+
+def test_as_stated_the_papers_setting_is_never_bounded_up_to_128() -> None:
+    assert all(lower_bound_as_stated(stated(length=length)).vacuous for length in range(1, 129))
+
+
+def test_the_checked_numbers_at_length_128() -> None:
+    assert lower_bound_as_stated(stated()).exponent == float(Fraction(-2, 28))
+    assert lower_bound(stated()).exponent == float(Fraction(94, 28))
+    assert lower_bound(stated()).exponent == pytest.approx(3.36, abs=0.005)
+    assert not lower_bound(stated()).vacuous
+
+
+@quickly
+@given(too_few_heads())
+def test_both_exponents_are_the_formula_exactly(setting: Setting) -> None:
+    assert lower_bound(setting).exponent == float(plain_exponent(setting, Fraction(setting.smallest_set)))
+    everywhere = replace(setting, smallest_set=None)
+    quarter = plain_exponent(setting, Fraction(setting.length, 4))
+    assert lower_bound_as_stated(everywhere).exponent == float(quarter)
+    assert lower_bound_as_stated(everywhere).vacuous == (quarter <= 0)
+
+
+@quickly
+@given(too_few_heads(), st.integers(1, 500))
+def test_as_stated_is_the_general_bound_at_a_quarter(setting: Setting, quarter: int) -> None:
+    setting = replace(setting, length=4 * quarter, smallest_set=quarter)
+    assert lower_bound(setting) == lower_bound_as_stated(setting)
+
+
+@quickly
+@given(too_few_heads())
+def test_k_increases_with_the_smallest_set(setting: Setting) -> None:
+    assume(setting.smallest_set < setting.length)
+    larger = replace(setting, smallest_set=setting.smallest_set + 1)
+    assert lower_bound(larger).exponent > lower_bound(setting).exponent
+
+
+@quickly
+@given(too_few_heads())
+def test_k_decreases_with_heads_where_positions_are_free(setting: Setting) -> None:
+    assume(setting.heads + 1 < setting.dimension)
+    assume(setting.smallest_set > setting.heads + setting.dimension - 1)
+    more = replace(setting, heads=setting.heads + 1)
+    assert lower_bound(more).exponent < lower_bound(setting).exponent
+
+
+@quickly
+@given(too_few_heads())
+def test_k_decreases_with_head_dim_where_positions_are_free(setting: Setting) -> None:
+    assume(setting.smallest_set > setting.heads + setting.dimension - 1)
+    wider = replace(setting, head_dim=setting.head_dim + 1)
+    assert lower_bound(wider).exponent < lower_bound(setting).exponent
+
+
+@settings(max_examples=25, deadline=None)
+@given(too_few_heads(most=6), st.fractions(Fraction(1, 8), 1, max_denominator=9))
+def test_the_smallest_length_is_the_first_with_a_positive_exponent(setting: Setting, share: Fraction) -> None:
+    claimed = lower_bound(setting, share=share).positive_from
+    lengths = range(1, claimed + 20)
+    positive = [T for T in lengths if plain_exponent(setting, share * T) > 0]
+    assert positive == list(range(claimed, claimed + 20))
+
+
+@quickly
+@given(too_few_heads(most=8))
+def test_a_quarter_rounded_up_to_whole_positions_has_the_same_smallest_length(setting: Setting) -> None:
+    first = lower_bound(setting, share=QUARTER).positive_from
+    assert plain_exponent(setting, Fraction(-(-first // 4))) > 0
+    assert plain_exponent(setting, Fraction(-(-(first - 1) // 4))) <= 0
+
+
+def test_a_vacuous_reason_names_the_length_at_which_it_ends() -> None:
+    for bound, first in ((lower_bound_as_stated, 137), (lower_bound, 35)):
+        assert f"so T >= {first}" in bound(stated(length=34)).reason
+        assert bound(stated(length=first - 1)).vacuous
+        assert not bound(stated(length=first)).vacuous
+    kept = lower_bound(stated(smallest_set=20))
+    assert "so T >= 218, while m / T stays 5/32" in kept.reason
+
+
+def test_exactly_zero_is_vacuous() -> None:
+    assert lower_bound(stated(length=34)).exponent == 0
+    assert lower_bound(stated(length=34)).vacuous
+
+
+@quickly
+@given(too_few_heads())
+def test_a_positive_exponent_never_comes_without_its_caveat(setting: Setting) -> None:
+    bound = lower_bound(setting)
+    assert bound.vacuous == bound.reason.startswith("vacuous at this T")
+    assert bound.vacuous != ("(rT)^(-alpha T)" in bound.reason)
+    assert bound.vacuous != ("d, D << T << 1/eps" in bound.reason)
+
+
+@pytest.mark.parametrize("heads", [4, 5, 100])
+def test_enough_heads_have_no_lower_bound(heads: int) -> None:
+    for bound in (lower_bound(stated(heads=heads)), lower_bound_as_stated(stated(heads=heads))):
+        assert (bound.exponent, bound.positive_from, bound.five_layers) == (None, None, None)
+        assert bound.vacuous
+        assert f"h = {heads} is not below D = 4" in bound.reason
+
+
+def test_the_stated_form_needs_sets_of_a_quarter() -> None:
+    small, quarter = stated(length=1024, smallest_set=255), stated(length=1024, smallest_set=256)
+    assert lower_bound_as_stated(small).exponent is None
+    assert "T/4 = 256 positions, the smallest has 255" in lower_bound_as_stated(small).reason
+    assert not lower_bound(small).vacuous
+    assert lower_bound_as_stated(quarter).exponent is not None
+
+
+@quickly
+@given(too_few_heads())
+def test_five_layers_leave_a_quarter_of_the_exponent(setting: Setting) -> None:
+    bound = lower_bound(setting)
+    assert bound.five_layers * 4 == bound.exponent
+
+
+@quickly
+@given(any_setting)
+def test_enough_heads_cost_gamma_where_the_conditions_hold(setting: Setting) -> None:
+    bound = enough_heads(setting)
+    applies = setting.layers == 1 and setting.heads >= setting.dimension and setting.head_dim >= 2
+    assert bound.exponent == (setting.gamma if applies else None)
+    assert bound.vacuous != applies
+    assert applies == (f"max(d, D) = {max(setting.token_dim, setting.dimension)}" in bound.reason)
+
+
+@quickly
+@given(any_setting, st.integers(-1, 1), st.integers(1, 2))
+def test_a_wide_head_costs_one_more(setting: Setting, off: int, layers: int) -> None:
+    needed = setting.length * setting.token_dim
+    setting = replace(setting, head_dim=max(1, needed + off), layers=layers)
+    bound = wide_head(setting)
+    applies = layers == 1 and setting.head_dim >= needed
+    assert bound.vacuous != applies
+    assert bound.exponent == (1 + setting.gamma if applies else None)
+    assert bound.sharper == (max(1, setting.gamma) if applies else None)
+    assert bound.sharper is None or bound.sharper < bound.exponent
+
+
+@quickly
+@given(any_setting)
+def test_no_setting_has_a_lower_exponent_above_an_upper_one(setting: Setting) -> None:
+    answer = found(setting)
+    uppers = [
+        bound.exponent for bound in (answer.enough_heads, answer.wide_head) if bound.exponent is not None
+    ]
+    if uppers:
+        assert answer.lower.vacuous
+        assert answer.lower_as_stated.vacuous
+
+
+@quickly
+@given(any_setting)
+def test_the_conjecture_gives_a_form_and_no_number(setting: Setting) -> None:
+    answer = conjecture(setting)
+    asks = setting.layers > 1 and setting.layers * setting.heads < setting.dimension
+    assert answer.vacuous != asks
+    assert (answer.form in answer.reason) == asks
+    assert ("unproved" in answer.reason and "unknown" in answer.reason) == asks
+    assert f"a_{setting.layers} * T^b_{setting.layers} / (n*h)" in answer.form
+    enough = [h for h in range(1, 13) if setting.layers * h >= setting.dimension]
+    assert answer.heads_needed == enough[0]
+
+
+def test_several_layers_have_no_theorem() -> None:
+    answer = found(stated(layers=2))
+    for bound in (answer.lower, answer.lower_as_stated, answer.enough_heads, answer.wide_head):
+        assert bound.exponent is None
+        assert bound.vacuous
+        assert "one layer" in bound.reason
+
+
+@pytest.mark.parametrize("length", [*range(1, 300, 7), 99, 100, 128, 249, 250, 499, 500, 849, 850, 5000])
+def test_corollary_1_by_brute_force(length: int) -> None:
+    sizes = range(1, 12)
+    pairs = {(one, two) for one in sizes for two in sizes if Fraction(length, 50) >= one**2 + two**2}
+    for dimension in (1, 2, 3, 4):
+        answer = uniqueness(dimension=dimension, length=length)
+        beside = {two for one, two in pairs if one == dimension}
+        assert answer.largest_rival == max(beside, default=0)
+        assert answer.largest_dimension == max((one for one, _ in pairs), default=0)
+        assert answer.vacuous == (not beside - {dimension})
+        assert answer.vacuous == (length < answer.speaks_from)
+        assert answer.vacuous == answer.reason.startswith("says nothing")
+
+
+def test_corollary_1_admits_at_most_one_dimension_up_to_128() -> None:
+    answers = [uniqueness(dimension=1, length=length) for length in range(1, 129)]
+    assert [answer.largest_dimension for answer in answers] == [0] * 99 + [1] * 29
+    assert all(answer.vacuous for answer in answers)
+
+
+@quickly
+@given(any_setting)
+def test_json_holds_all_and_leads_back(setting: Setting) -> None:
+    answer = found(setting)
+    loaded = json.loads(answer.to_json())
+    assert bounds(**loaded["setting"]) == answer
+    for name in ("lower_as_stated", "lower", "enough_heads", "wide_head", "conjecture", "uniqueness"):
+        result = getattr(answer, name)
+        assert loaded[name] | vars(result) == loaded[name]
+        assert loaded[name]["vacuous"] == result.vacuous
+    assert loaded["lower"]["five_layers"] == answer.lower.five_layers
+
+
+huge = st.builds(
+    Setting,
+    **{
+        name: st.sampled_from([1, 2, 1000, LARGEST - 1, LARGEST])
+        for name in ("dimension", "heads", "head_dim", "length", "token_dim", "layers")
+    },
+    gamma=st.sampled_from([1e-300, 2.0, 1e308]),
+)
+
+
+@quickly
+@given(any_setting | huge)
+def test_the_table_has_every_reason_within_80_columns(setting: Setting) -> None:
+    answer = found(setting)
+    lines = str(answer).splitlines()
+    assert max(map(len, lines)) <= 80
+    words = "".join(line[line.find("  ") :] for line in lines)
+    squeezed = "".join(words.split())
+    for _, _, reason in answer.rows():
+        assert "".join(reason.split()) in squeezed
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"dimension": 0}, "dimension = 0: allowed is a whole number from 1 to"),
+    ({"heads": -1}, "heads = -1: allowed is a whole number from 1 to"),
+    ({"head_dim": 8.0}, "head_dim = 8.0: allowed is a whole number"),
+    ({"length": True}, "length = True: allowed is a whole number"),
+    ({"length": 10**400}, "length = 1000.*: allowed is a whole number"),
+    ({"token_dim": "4"}, "token_dim = '4': allowed is a whole number"),
+    ({"layers": 0}, "layers = 0: allowed is a whole number"),
+    ({"smallest_set": 0}, "smallest_set = 0: allowed is a whole number from 1 to 128"),
+    ({"smallest_set": 129}, "smallest_set = 129: allowed is a whole number from 1 to 128"),
+    ({"smallest_set": 32.5}, "smallest_set = 32.5: allowed is a whole number from 1 to 128"),
+    ({"gamma": 0}, "gamma = 0: allowed is a finite number above 0"),
+    ({"gamma": float("nan")}, "gamma = nan: allowed is a finite number above 0"),
+    ({"gamma": float("inf")}, "gamma = inf: allowed is a finite number above 0"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "words"), REFUSED, ids=[words for _, words in REFUSED])
+def test_bad_input_is_refused_in_one_line(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=words) as refusal:
+        bounds(**({"dimension": 4, "heads": 3, "head_dim": 8, "length": 128} | wrong))
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda: lower_bound(stated(), share=Fraction(0)),
+        lambda: lower_bound(stated(), share=Fraction(5, 4)),
+        lambda: uniqueness(dimension=0, length=128),
+        lambda: uniqueness(dimension=4, length=0),
+    ],
+)
+def test_the_single_bounds_refuse_too(attempt: Callable[[], object]) -> None:
+    with pytest.raises(InvalidInput, match="allowed is a"):
+        attempt()
+
+
+def test_the_examples_of_the_document_run() -> None:
+    done = doctest.testfile(str(DOCUMENT), module_relative=False)
+    assert done.attempted > 5
+    assert done.failed == 0

@@ -1,0 +1,168 @@
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from headcount.commands.bounds import bounds as command
+from headcount.errors import InvalidInput, StorageError
+from headcount.report.bounds_chart import BITES, FILLS, NO_BOUND, VACUOUS, bounds_chart, save_bounds_chart
+from headcount.theory.bounds import LARGEST, Setting, bounds
+
+PAPER = {"dimension": 4, "heads": 3, "head_dim": 8, "length": 128}
+
+
+def call(**options: object) -> None:
+    """`headcount bounds` for the paper's setting, with more or other options."""
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    given = PAPER | options
+    arguments = [
+        word
+        for name, value in given.items()
+        for word in ([f"--{name}"] if value is True else [f"--{name.replace('_', '-')}", str(value)])
+    ]
+    app(arguments, standalone_mode=False)
+
+
+def panels(setting: Setting) -> list[dict[tuple[int, int], dict[str, Any]]]:
+    """For each panel of the chart, its cells by heads and length."""
+    chart = bounds_chart(setting).to_dict(validate=False)
+    json.dumps(chart, allow_nan=False)
+    return [
+        {(cell["heads"], cell["length"]): cell for cell in chart["datasets"][panel["data"]["name"]]}
+        for panel in chart["hconcat"]
+    ]
+
+
+def test_the_table_shows_both_exponents_and_all_reasons(capsys: pytest.CaptureFixture[str]) -> None:
+    call()
+    shown = capsys.readouterr().out
+    assert re.search(r"m = T/4 +-0\.0714 ", shown)
+    assert re.search(r"m = T = 128 +3\.36 ", shown)
+    words = " ".join(line[34:].strip() for line in shown.splitlines())
+    for _, _, reason in bounds(**PAPER).rows():
+        assert reason in " ".join(words.split())
+
+
+@pytest.mark.parametrize("columns", ["80", "300"])
+@pytest.mark.parametrize("options", [{}, {"heads": 4, "head_dim": 512}, {"heads": 1, "layers": 2}])
+def test_the_table_keeps_to_80_columns(
+    columns: str,
+    options: dict[str, int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    call(**options)
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_json_is_all_that_a_machine_gets(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    call(smallest_set=64, gamma=1.5, token_dim=2, layers=1, chart=tmp_path / "bounds.svg", json=True)
+    out, err = capsys.readouterr()
+    answer = json.loads(out)
+    assert err == ""
+    assert answer["setting"] == PAPER | {"smallest_set": 64, "gamma": 1.5, "token_dim": 2, "layers": 1}
+    assert out.strip() == bounds(**answer["setting"]).to_json()
+    assert (tmp_path / "bounds.svg").read_text("utf-8").startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"heads": 0}, "heads = 0: allowed is a whole number"),
+        ({"gamma": "nan"}, "gamma = nan: allowed is a finite number"),
+        ({"smallest_set": 200}, "smallest_set = 200: allowed is a whole number from 1 to 128"),
+        ({"chart": "k.pdf"}, "chart = k.pdf: allowed is a file that ends in .html, .svg or .png"),
+        ({"chart": "k"}, "chart = k: allowed is a file that ends in .html, .svg or .png"),
+    ],
+)
+def test_a_slip_is_one_line_and_nothing_is_printed(
+    options: dict[str, object],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInput, match=words) as refusal:
+        call(**options)
+    assert "\n" not in str(refusal.value)
+    assert capsys.readouterr().out == ""
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("html", b"<!DOCTYPE html>")])
+def test_the_chart_is_written_by_its_ending(
+    ending: str, start: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "new folder" / f"bounds.{ending}"
+    call(chart=path)
+    assert f"Chart: {path}" in capsys.readouterr().out.replace("\n", "")
+    content = path.read_bytes()
+    assert content.lstrip().startswith(start)
+    assert not re.search(rb'(src|href)="https?:', content)
+
+
+def test_a_chart_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"bounds\.svg: cannot be written"):
+        save_bounds_chart(bounds_chart(Setting(**PAPER)), tmp_path / "file" / "bounds.svg")
+
+
+def test_every_cell_of_both_panels_is_what_the_bound_says() -> None:
+    for panel, name in zip(panels(Setting(**PAPER)), ("lower_as_stated", "lower"), strict=True):
+        assert {heads for heads, _ in panel} == {1, 2, 3, 4, 5}
+        assert {length for _, length in panel} == {2**power for power in range(3, 11)}
+        for (heads, length), cell in panel.items():
+            bound = getattr(bounds(**(PAPER | {"heads": heads, "length": length})), name)
+            assert cell["why"] == bound.reason
+            assert (cell["kind"] in BITES) == (not bound.vacuous)
+            assert (cell["kind"] == NO_BOUND) == (heads >= 4)
+            assert (cell["kind"] == VACUOUS) == (heads < 4 and bound.vacuous)
+
+
+def test_the_colours_are_steps_of_the_exponent() -> None:
+    _, panel = panels(Setting(**PAPER))
+    kinds = {cell["written"]: cell["kind"] for cell in panel.values()}
+    assert kinds["-0.07"] == VACUOUS
+    assert kinds["0.20"] == "0 < k ≤ 1"
+    assert kinds["1.07"] == "1 < k ≤ 3"
+    assert kinds["3.36"] == "3 < k ≤ 10"
+    assert kinds["101"] == "k > 10"
+    assert len(set(FILLS.values())) == len(FILLS)
+
+
+def test_the_setting_itself_is_framed_at_any_length_but_not_for_several_layers() -> None:
+    for panel in panels(Setting(**(PAPER | {"length": 100}))):
+        assert [place for place, cell in panel.items() if cell["asked"]] == [(3, 100)]
+    for panel in panels(Setting(**PAPER, layers=2)):
+        assert not any(cell["asked"] for cell in panel.values())
+        assert any(cell["kind"] in BITES for cell in panel.values())
+
+
+def test_the_second_panel_keeps_the_share_of_the_smallest_set() -> None:
+    first, second = panels(Setting(**PAPER, smallest_set=64))
+    assert second[3, 256]["written"] == "3.36"
+    assert first[3, 512]["written"] == "3.36"
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        {"dimension": 1, "heads": 1, "head_dim": 1, "length": 1},
+        {"dimension": 60, "heads": 41, "head_dim": 8, "length": 3000},
+        dict.fromkeys(PAPER, LARGEST),
+    ],
+)
+def test_any_setting_has_a_chart_of_bearable_size(numbers: dict[str, int]) -> None:
+    setting = Setting(**numbers)
+    for panel in panels(setting):
+        heads, lengths = ({place[axis] for place in panel} for axis in (0, 1))
+        assert len(heads) <= 12
+        assert len(lengths) <= 9
+        assert {setting.heads, setting.dimension} <= heads
+        assert setting.length in lengths
