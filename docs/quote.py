@@ -1,4 +1,4 @@
-"""Fills the quoted parts of the README and its picture from committed results: `make docs`.
+"""Fills the quoted parts of the README and the docs, and their pictures, from committed results: `make docs`.
 
 A quoted part stands between `<!-- quote: NAME -->` and `<!-- end -->`. With `--check` nothing is written
 and the exit code says whether anything is out of date.
@@ -10,15 +10,18 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from headcount.estimate import transitions
 from headcount.report import error_against_length, save_chart
+from headcount.report.collisions_chart import collisions_chart
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PICTURE = ROOT / "docs" / "transition.svg"
+COLLISIONS = ROOT / "docs" / "theory" / "collisions.svg"
 
 
 def demo() -> str:
@@ -51,7 +54,67 @@ def _time(microseconds: float) -> str:
     return f"{microseconds / 1000:.1f} ms" if microseconds >= 1000 else f"{microseconds:.0f} µs"
 
 
-QUOTES: dict[str, Callable[[], str]] = {"demo": demo, "engine": engine}
+def constructions() -> str:
+    rows = [row for row in _json("constructions.json")["rows"] if "measured_error" in row]
+    lines = [
+        "| construction | task | cases | allowed error | worst measured / allowed | worst measured / bound |",
+        "|---|---|---|---|---|---|",
+    ]
+    groups: dict[tuple[str, str, float], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["construction"], row["task"], -row["epsilon"]), []).append(row)
+    for (construction, task, epsilon), cases in sorted(groups.items(), reverse=True):
+        against = [
+            max(case["measured_error"] / case[over] for case in cases) for over in ("epsilon", "bound")
+        ]
+        cells = (construction, task, str(len(cases)), f"{-epsilon:g}", *(f"{ratio:.2f}" for ratio in against))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def collisions() -> str:
+    lines = [
+        "| T | heads | test NMSE | gap like the data | typical | anywhere | Lipschitz constant needed, at least |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in _json("collisions.json")["collisions"]:
+        inside, anywhere = row["inside"], row["anywhere"]
+        cells = (
+            str(row["length"]),
+            str(row["heads"]),
+            f"{row['test_error']:.1e}",
+            f"**{inside['target_gap']:.2g}**",
+            f"{inside['typical_gap']:.2g}",
+            f"{anywhere['target_gap']:.2g}",
+            f"{inside['lipschitz_at_least']:.1e}",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def rates() -> str:
+    found = _json("rates.json")
+    lines = ["| what | measured exponent | theory |", "|---|---|---|"]
+    for group, sign in (("parameters", "≤"), ("gaps", "≥")):
+        lines += [
+            f"| {rate['name']} | {rate['exponent']:.2f} | {sign} {rate['predicted']:.2f} |"
+            for rate in found[group]
+        ]
+    return "\n".join(lines)
+
+
+def _json(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / name).read_text())
+    return found
+
+
+QUOTES: dict[str, Callable[[], str]] = {
+    "demo": demo,
+    "engine": engine,
+    "constructions": constructions,
+    "collisions": collisions,
+    "rates": rates,
+}
 
 
 def quoted(text: str) -> str:
@@ -64,13 +127,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
-    readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
+    stale = []
+    for document in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        text = document.read_text(encoding="utf-8")
+        if quoted(text) != text:
+            stale.append(str(document.relative_to(ROOT)))
+            if not check:
+                document.write_text(quoted(text), encoding="utf-8")
     if check:
-        sys.exit(None if quoted(text) == text else "README.md is out of date: run `make docs`")
-    readme.write_text(quoted(text), encoding="utf-8")
+        sys.exit(f"{', '.join(stale)}: out of date, run `make docs`" if stale else None)
     frame = pd.read_parquet(RESULTS / "demo.parquet")
-    save_chart(error_against_length(frame[frame["dimension"] == 3]), PICTURE)
+    save_chart(error_against_length(frame[frame["dimension"] == 3]), PICTURE, width=720)
+    found = _json("collisions.json")["collisions"]
+    save_chart(collisions_chart(found, dimension=4, title="max_sum, D = 4, d = 4"), COLLISIONS)
 
 
 if __name__ == "__main__":

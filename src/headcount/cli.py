@@ -1,7 +1,6 @@
 """The command line: a thin skin over the library. Mistakes are one line, and exit code 2."""
 
 import json
-import os
 import shlex
 import sys
 from collections.abc import Collection, Sequence
@@ -10,15 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from typer.exceptions import TyperException
 
+from headcount.commands.bounds import bounds
+from headcount.commands.collide import collide
+from headcount.commands.construct import construct
+from headcount.commands.rates import rates
+from headcount.commands.training import INTERRUPTED
 from headcount.errors import HeadcountError, InvalidInput
 
 if TYPE_CHECKING:
     from headcount.engine import Store, Trial
 
-INTERRUPTED = 130
 MISTAKE = 2
 
 app = typer.Typer(
@@ -101,6 +103,16 @@ def report(
     )
 
 
+THEORY = "The theory"
+BOUNDS = "headcount bounds --dimension 4 --heads 3 --head-dim 8 --length 128"
+CONSTRUCT = "headcount construct specialise bowls --dimension 4 --token-dim 2 --length 64"
+COLLIDE = "headcount collide max_sum --dimension 4 --length 16 --length 64 --out collisions"
+app.command(rich_help_panel=THEORY, epilog=f"Example:  {BOUNDS}")(bounds)
+app.command(rich_help_panel=THEORY, epilog=f"Example:  {CONSTRUCT}")(construct)
+app.command(rich_help_panel=THEORY, epilog=f"Example:  {COLLIDE}")(collide)
+app.command(rich_help_panel=THEORY, epilog="Example:  headcount rates --json")(rates)
+
+
 def main() -> None:
     """Run the command line; a person's mistake is one line and exit code 2."""
     try:
@@ -122,22 +134,12 @@ def _mistake(message: str) -> int:
 
 def _run(trials: Sequence["Trial"], out: Path, *, title: str, command: str, as_json: bool) -> None:
     """Train into a folder while a person looks on, then write the page."""
-    from headcount.engine import Store, run
-    from headcount.terminal import LiveGrid
+    from headcount.commands.training import train_in_view
+    from headcount.engine import Store
 
     store = Store(out)
-    try:
-        with LiveGrid(trials, Console(stderr=True), quiet=as_json) as view:
-            for event in run(trials, store):
-                view.tell(event)
-    except KeyboardInterrupt:
-        print(
-            f"headcount: interrupted; what is finished is kept. To go on: {command}",
-            file=sys.stderr,
-            flush=True,
-        )
-        os._exit(INTERRUPTED)  # a chunk may still be running in its thread: nothing of it is needed
-    _report(store, title=title, command=command, as_json=as_json, told=view.problems)
+    told = train_in_view(trials, store, command=command, quiet=as_json)
+    _report(store, title=title, command=command, as_json=as_json, told=told)
 
 
 def _report(store: "Store", *, title: str, command: str, as_json: bool, told: Collection[str] = ()) -> None:

@@ -8,7 +8,8 @@ import typer
 
 from headcount.commands.bounds import bounds as command
 from headcount.errors import InvalidInput, StorageError
-from headcount.report.bounds_chart import BITES, FILLS, NO_BOUND, VACUOUS, bounds_chart, save_bounds_chart
+from headcount.report.bounds_chart import BITES, FILLS, NO_BOUND, VACUOUS, bounds_chart
+from headcount.report.picture import save_chart
 from headcount.theory.bounds import LARGEST, Setting, bounds
 
 PAPER = {"dimension": 4, "heads": 3, "head_dim": 8, "length": 128}
@@ -110,7 +111,7 @@ def test_the_chart_is_written_by_its_ending(
 def test_a_chart_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=r"bounds\.svg: cannot be written"):
-        save_bounds_chart(bounds_chart(Setting(**PAPER)), tmp_path / "file" / "bounds.svg")
+        save_chart(bounds_chart(Setting(**PAPER)), tmp_path / "file" / "bounds.svg")
 
 
 def test_every_cell_of_both_panels_is_what_the_bound_says() -> None:

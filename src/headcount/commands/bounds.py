@@ -51,9 +51,10 @@ def bounds(
         layers=layers,
     )
     if chart is not None:
-        from headcount.report.bounds_chart import bounds_chart, save_bounds_chart
+        from headcount.report.bounds_chart import bounds_chart
+        from headcount.report.picture import save_chart
 
-        save_bounds_chart(bounds_chart(found.setting), chart)
+        save_chart(bounds_chart(found.setting), chart)
     if as_json:
         print(found.to_json())
         return

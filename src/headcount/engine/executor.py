@@ -55,9 +55,11 @@ Events = queue.SimpleQueue[Event | BaseException | None]
 
 
 def run(
-    trials: Iterable[Trial], store: Store, *, machine: Machine | None = None
+    trials: Iterable[Trial], store: Store, *, machine: Machine | None = None, keep_models: bool = False
 ) -> Generator[Event, None, None]:
     """Train what the store does not hold yet. Closing the generator stops after the current chunk.
+
+    With `keep_models` the weights of every member are kept too, and no trial is finished without them.
 
     The work happens in a thread of its own, so that Ctrl-C is answered at once even while a program is
     compiled or a long chunk runs. Killed at any moment, the next run goes on from the last chunk.
@@ -65,7 +67,10 @@ def run(
     events: Events = queue.SimpleQueue()
     stop = threading.Event()
     worker = threading.Thread(
-        target=_work, args=(tuple(trials), store, machine, events, stop), name="headcount-run", daemon=True
+        target=_work,
+        args=(tuple(trials), store, machine, events, stop, keep_models),
+        name="headcount-run",
+        daemon=True,
     )
     worker.start()
     try:
@@ -91,17 +96,21 @@ def _work(
     machine: Machine | None,
     events: Events,
     stop: threading.Event,
+    keep_models: bool,
 ) -> None:
     try:
         machine = machine or this_machine()
         planned = plan(trials, machine)
         finished = store.prepare()
+        if keep_models:
+            kept = {trial.id for trial in trials if trial.id in finished and store.model(trial) is not None}
+            finished = {trial: error for trial, error in finished.items() if trial in kept}
         packs = tuple(left for pack in planned if (left := pack.without(finished)))
         _tell_problems(store, events)
         events.put(Planned(packs, finished))
         for pack in packs:
             if not stop.is_set():
-                _train(pack, store, machine, events, stop)
+                _train(pack, store, machine, events, stop, keep_models)
         events.put(None)
     except BaseException as error:
         events.put(error)
@@ -113,6 +122,7 @@ def _train(
     machine: Machine,
     events: Events,
     stop: threading.Event,
+    keep_models: bool,
 ) -> None:
     saved = store.load(pack)
     _tell_problems(store, events)
@@ -129,6 +139,9 @@ def _train(
     outcomes = training.outcomes()
     each = (time.perf_counter() - began) / len(pack.trials)
     rows = [Row.of(*pair, machine, seconds=each) for pair in zip(pack.trials, outcomes, strict=True)]
+    if keep_models:
+        for trial, outcome in zip(pack.trials, outcomes, strict=True):
+            store.keep(trial, outcome.model)
     store.write(pack, rows)
     events.put(Finished(pack, tuple(rows)))
 

@@ -2,12 +2,14 @@
 
     DIR/shards/<pack>.parquet       finished trials, a row each
     DIR/checkpoints/<pack>.npz      a pack under way, as of its last chunk
+    DIR/models/<trial>.npz          the best state of a member, where a run was asked to keep it
 
 Rows are keyed by the hash of the trial, so folders of several machines merge by copying shards. A file
 that cannot be used is named in `problems`, and the rest is used all the same.
 """
 
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +24,10 @@ from headcount.engine.files import TEMPORARY, remove_leftovers, write_whole
 from headcount.engine.frame import ORDER, SCHEMA, Row, table
 from headcount.engine.member import Member
 from headcount.engine.pack import Pack
+from headcount.engine.spec import Trial
 from headcount.engine.train import initial_state
 from headcount.errors import StorageError
+from headcount.models import Transformer
 
 DAMAGED = ".damaged"
 
@@ -34,13 +38,15 @@ def results(folder: Path | str) -> pd.DataFrame:
 
 
 class Store:
-    """A results folder."""
+    """A results folder; `more` names what else of ours lies in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, more: Iterable[str] = ()) -> None:
         self.folder = folder
         self.shards = folder / "shards"
         self.checkpoints = folder / "checkpoints"
+        self.models = folder / "models"
         self.page = folder / "report.html"
+        self.more = tuple(folder / name for name in more)
         self.problems: list[str] = []
 
     def prepare(self) -> dict[str, float]:
@@ -52,7 +58,7 @@ class Store:
             probe = folder / f"probe{TEMPORARY}"
             write_whole(probe, lambda file: file.write(b"headcount"))
             probe.unlink(missing_ok=True)
-        for folder in (self.folder, self.shards, self.checkpoints):
+        for folder in (self.folder, self.shards, self.checkpoints, self.models):
             remove_leftovers(folder)
         tables, unusable = self._scan()
         for file in unusable:
@@ -115,12 +121,33 @@ class Store:
             return None
         return jax.tree.unflatten(structure, leaves), seconds
 
+    def keep(self, trial: Trial, model: Transformer) -> None:
+        """Keep the weights of a member."""
+        arrays: dict[str, Any] = {f"leaf_{place}": leaf for place, leaf in enumerate(jax.tree.leaves(model))}
+        write_whole(self._model(trial), lambda file: np.savez(file, **arrays))
+
+    def model(self, trial: Trial) -> Transformer | None:
+        """The weights of a member, where they were kept and can be read."""
+        template, structure = jax.tree.flatten(Transformer.initialise(trial.architecture, seed=trial.seed))
+        try:
+            with self._model(trial).open("rb") as file, np.load(file, allow_pickle=False) as saved:
+                leaves = [saved[f"leaf_{place}"] for place in range(len(template))]
+        except Exception:  # as in `load`
+            return None
+        if [leaf.shape for leaf in leaves] != [leaf.shape for leaf in template]:
+            return None
+        restored: Transformer = jax.tree.unflatten(structure, leaves)
+        return restored
+
+    def _model(self, trial: Trial) -> Path:
+        return self.models / f"{trial.id}.npz"
+
     def _checkpoint(self, pack: Pack) -> Path:
         return self.checkpoints / f"{pack.id}.npz"
 
     def _scan(self) -> tuple[list[pa.Table], list["Unusable"]]:
         """Every shard that can be read, and every file that does not belong or cannot be read."""
-        known = (self.shards, self.checkpoints, self.page)
+        known = (self.shards, self.checkpoints, self.models, self.page, *self.more)
         foreign = [
             Unusable(path, "not a file of headcount's", damaged=False)
             for path in sorted([*self.folder.glob("*"), *self.shards.glob("*")])

@@ -1,21 +1,16 @@
 """Heads × length, coloured by the lower exponent k: where too few heads are bounded, and where not."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, log2
-from pathlib import Path
 from typing import Any
 
 import altair as alt
 import numpy as np
-import vl_convert
 
-from headcount.engine.files import write_whole
-from headcount.errors import InvalidInput
 from headcount.report.colours import head_colours
-from headcount.report.picture import PIXELS_PER_INCH
 from headcount.theory.bounds import LARGEST, QUARTER, LowerBound, Setting, lower_bound
 
 COLUMN_WIDTH, ROW_HEIGHT = 46, 30
@@ -60,33 +55,6 @@ def bounds_chart(setting: Setting) -> alt.HConcatChart:
     return chart
 
 
-def save_bounds_chart(chart: alt.HConcatChart, path: Path) -> None:
-    """Write the chart by the ending of `path`, on white; an .html file opens without a network."""
-    path = Path(path)
-    if path.suffix not in WRITERS:
-        *others, last = WRITERS
-        allowed = f"a file that ends in {', '.join(others)} or {last}"
-        raise InvalidInput(f"chart = {path.name}: allowed is {allowed}")
-    content = WRITERS[path.suffix](chart.properties(background="white"))
-    write_whole(path, lambda file: file.write(content))
-
-
-def _html(chart: alt.HConcatChart) -> bytes:
-    page: str = chart.to_html(inline=True)
-    return page.encode()
-
-
-def _svg(chart: alt.HConcatChart) -> bytes:
-    picture: str = vl_convert.vegalite_to_svg(chart.to_dict())
-    return picture.encode()
-
-
-def _png(chart: alt.HConcatChart) -> bytes:
-    picture: bytes = vl_convert.vegalite_to_png(chart.to_dict(), ppi=PIXELS_PER_INCH)
-    return picture
-
-
-WRITERS: Mapping[str, Callable[[alt.HConcatChart], bytes]] = {".html": _html, ".svg": _svg, ".png": _png}
 _TEXT: dict[str, Any] = {
     **{"labelColor": "currentColor", "labelFontSize": 12},
     **{"titleColor": "currentColor", "titleFontSize": 12, "titleFontWeight": "normal"},

@@ -12,11 +12,11 @@ from headcount.errors import InvalidInput
 from headcount.models import Transformer
 from headcount.tasks import RetrievalTask
 from headcount.theory.colliding.lemma import Lemma, lemma_for
-from headcount.theory.colliding.pigeonhole import CANDIDATES, Pigeonhole, pigeonhole
-from headcount.theory.colliding.refine import SAME, Units, refine, units_of
+from headcount.theory.colliding.pigeonhole import CANDIDATES, MOST_CANDIDATES, Pigeonhole, pigeonhole
+from headcount.theory.colliding.refine import SAME, Pairs, Units, refine, units_of
 from headcount.theory.colliding.region import Region
-from headcount.theory.evaluate import representations
-from headcount.validation import whole_number
+from headcount.theory.evaluate import representations, targets
+from headcount.validation import finite_number, whole_number
 
 _POOL = 2048
 
@@ -25,15 +25,18 @@ _POOL = 2048
 class Collision:
     """A pair whose representations agree to `representation_gap` of their spread, the largest that was found.
 
-    `target_gap` is in standard deviations of the target, `absolute_gap` in its own units; `lipschitz` is what
-    a readout would need to keep the two apart. `typical_gap` is the median over all pairs that were brought
-    together, `agreed` of `tried`.
+    `target_gap` is in standard deviations of the target, `absolute_gap` in its own units, of several outputs
+    the largest each; `lipschitz` is what a readout would need to keep the two apart. Where representations
+    agree to rounding that only says how fine the arithmetic is, so `lipschitz_at_least` takes them to be as
+    far apart as a pair may be to count. `typical_gap` is the median over all pairs that were brought
+    together, `agreed` of `tried`. If none was, it is one sequence twice, and every gap is 0.
     """
 
     target_gap: float
     absolute_gap: float
     representation_gap: float
     lipschitz: float
+    lipschitz_at_least: float
     typical_gap: float
     agreed: int
     tried: int
@@ -42,14 +45,8 @@ class Collision:
 
     def to_json(self) -> dict[str, Any]:
         """The numbers and both sequences."""
-        numbers = ("target_gap", "absolute_gap", "representation_gap", "lipschitz", "typical_gap")
-        return {
-            **{name: getattr(self, name) for name in numbers},
-            "agreed": self.agreed,
-            "tried": self.tried,
-            "first": self.first.tolist(),
-            "second": self.second.tolist(),
-        }
+        sequences = {"first": self.first.tolist(), "second": self.second.tolist()}
+        return {**vars(self), **sequences}
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +110,16 @@ def collide(
     """The largest difference of targets that a model cannot see, searched for in two ways.
 
     Refinement starts from pairs of the data (half of them those with far targets and near representations)
-    and, for sequences anywhere, also from what the proof's bins found and from repeated tokens.
+    and, for sequences anywhere, also from what was found inside, from what the proof's bins found and from
+    repeated tokens.
     """
     length = whole_number("length", length, at_least=1)
-    pairs = whole_number("pairs", pairs, at_least=2)
+    pairs = whole_number("pairs", pairs, at_least=2, at_most=_POOL)
     whole_number("steps", steps, at_least=1)
+    whole_number("seed", seed, at_least=0, at_most=2**63 - 1)
+    whole_number("candidates", candidates, at_least=2, at_most=MOST_CANDIDATES)
+    if epsilon is not None:
+        finite_number("epsilon", epsilon, above=0)
     if task.token_dim != model.architecture.token_dim or task.output_dim != model.architecture.output_dim:
         raise InvalidInput(
             f"token_dim = {model.architecture.token_dim}, output_dim = {model.architecture.output_dim} of "
@@ -136,11 +138,11 @@ def collide(
         why_not = str(error)
     starts = _from_data(model, task, x, units, pairs, seed)
     inside = _best(
-        refine(model, task, Region.of_data(task, length), units, starts, steps=steps, seed=seed), units, pairs
+        refine(model, task, Region.of_data(task, length), units, starts, steps=steps, seed=seed), task, units
     )
-    wide = _from_anywhere(x, starts, binned, seed)
+    wide = _from_anywhere(x, starts, inside, binned, seed)
     anywhere = _best(
-        refine(model, task, Region.everywhere(task), units, wide, steps=steps, seed=seed), units, len(wide[0])
+        refine(model, task, Region.everywhere(task), units, wide, steps=steps, seed=seed), task, units
     )
     largest = max(inside, anywhere, key=lambda collision: collision.lipschitz)
     return Collisions(
@@ -169,45 +171,50 @@ def _from_data(
     """Half of the pairs by the largest ratio of target gap to representation gap, half at random."""
     with jax.enable_x64(True):
         r = np.asarray(representations(model, jnp.asarray(x))) / units.representation
-        y = np.asarray(task.target(jnp.asarray(x))) / units.target
+        y = np.asarray(targets(task, jnp.asarray(x))) / units.target
     squares = (r**2).sum(axis=1)
     distance = np.sqrt(np.maximum(squares[:, None] + squares - 2 * r @ r.T, 0))
     gap = np.abs(y[:, None] - y).max(axis=-1)
-    ratio = np.triu(np.where(gap > 0.2, gap / (distance + 1e-3), 0))
+    ratio = np.where(gap > 0.2, gap / (distance + 1e-3), 0)
+    ratio[np.tril_indices(len(x))] = -1  # every pair once, and no sequence beside itself
     best = np.argpartition(ratio.ravel(), -(pairs // 2))[-(pairs // 2) :]
     a, b = np.unravel_index(best, ratio.shape)
     random = np.random.default_rng(seed).permutation(len(x))[: 2 * (pairs - pairs // 2)].reshape(2, -1)
     return x[np.concatenate([a, random[0]])], x[np.concatenate([b, random[1]])]
 
 
-def _from_anywhere(x: np.ndarray, starts: Starts, binned: Pigeonhole | None, seed: int) -> Starts:
-    """The data's pairs; then pairs of nearly one repeated token; then the pairs that shared a bin."""
+def _from_anywhere(
+    x: np.ndarray, starts: Starts, inside: Collision, binned: Pigeonhole | None, seed: int
+) -> Starts:
+    """The data's pairs; the best inside; pairs of nearly one repeated token; pairs that shared a bin."""
     random = np.random.default_rng(seed)
     count = max(2, len(starts[0]) // 4)
     tokens = x[random.integers(len(x), size=(2, count)), random.integers(x.shape[1], size=(2, count))]
     moved = 0.05 * x.std() * random.normal(size=(2, count, *x.shape[1:]))
     repeated = tokens[:, :, None] + moved
-    parts = [np.stack(starts), repeated]
+    parts = [np.stack(starts), np.stack([inside.first, inside.second])[:, None], repeated]
     if binned is not None:
         parts.append(np.stack([part[:count] for part in binned.starts]))
     both = np.concatenate(parts, axis=1)
     return both[0], both[1]
 
 
-def _best(found: Any, units: Units, tried: int) -> Collision:
+def _best(found: Pairs, task: RetrievalTask, units: Units) -> Collision:
     agreed = np.isfinite(found.representation_gap)
     best = int(np.argmax(found.target_gap))
-    gap = float(found.target_gap[best])
-    relative = float(found.representation_gap[best]) if agreed.any() else float(SAME)
-    absolute = gap * float(units.target.max())
+    relative = float(found.representation_gap[best]) if agreed.any() else 0.0
+    with jax.enable_x64(True):
+        y = np.asarray(targets(task, jnp.stack([found.first[best], found.second[best]])))
+    absolute = float(np.abs(y[0] - y[1]).max())
     return Collision(
-        target_gap=gap,
+        target_gap=float(found.target_gap[best]),
         absolute_gap=absolute,
         representation_gap=relative,
         lipschitz=absolute / max(relative * units.representation, 1e-300),
+        lipschitz_at_least=absolute / (SAME * units.representation),
         typical_gap=float(np.median(found.target_gap[agreed])) if agreed.any() else 0.0,
         agreed=int(agreed.sum()),
-        tried=tried,
+        tried=len(agreed),
         first=found.first[best],
         second=found.second[best],
     )

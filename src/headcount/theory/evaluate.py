@@ -1,10 +1,11 @@
-"""A model on many sequences at once. Called inside `jax.enable_x64(True)`, everything is float64."""
+"""A model or a task on many sequences. Called inside `jax.enable_x64(True)`, everything is float64."""
 
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
 from headcount.models import Transformer
+from headcount.tasks import RetrievalTask
 
 Sequences = Float[Array, "sequence length token_dim"]
 
@@ -19,6 +20,12 @@ def outputs(model: Transformer, x: Sequences) -> Float[Array, "sequence output"]
 def representations(model: Transformer, x: Sequences) -> Float[Array, "sequence width"]:
     """All that the readout learns about each sequence."""
     return jax.vmap(model.representation)(x)
+
+
+@eqx.filter_jit
+def targets(task: RetrievalTask, x: Sequences) -> Float[Array, "sequence output"]:
+    """What the task asks for."""
+    return task.target(x)
 
 
 @eqx.filter_jit

@@ -1,6 +1,7 @@
 """h = 1, n = T·d: one wide head carries the whole sequence to the readout, which does all the work."""
 
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 
 import numpy as np
@@ -12,10 +13,10 @@ from headcount.models.network import Network
 from headcount.models.transformer import Attention
 from headcount.tasks import RetrievalTask
 from headcount.theory.building.construction import Bound, Construction, checked, guarantees
-from headcount.theory.building.coordinates import Coordinate, coordinates_of
+from headcount.theory.building.coordinates import coordinates_of
 from headcount.theory.building.extremum import maximum
 from headcount.theory.building.outer import Outer
-from headcount.theory.building.shallow import Shallow, within_reach
+from headcount.theory.building.shallow import OutOfReach, Shallow, rounded_up, within_reach
 from headcount.validation import finite_number
 
 MEMORY_GIB = 1.0
@@ -47,14 +48,8 @@ def memorise(
     """
     epsilon, length = checked(epsilon, length)
     finite_number("memory_gib", memory_gib, above=0)
-    coordinates = coordinates_of(task, seed=seed)
-    outer = Outer(task, coordinates)
-    steepness = max(outer.steepness, 1e-12)
-    with within_reach(epsilon):
-        phi = outer.network(epsilon / 2, seed=seed)
-        plan = _plan(task, coordinates, length, epsilon, phi, steepness, seed)
-    if plan.gib > memory_gib:
-        raise InvalidInput(_too_large(task, coordinates, length, plan, phi, steepness, memory_gib, seed))
+    plan = _plan_that_fits(task, length, epsilon, memory_gib, seed)
+    phi, steepness = plan.phi, plan.steepness
     readout = _readout(plan.psis, phi, [p.indices(length) for p in task.positions], plan.levels, length)
     slots = length * task.token_dim
     fitted = not all(net.proven for net in (*plan.psis, phi))
@@ -69,18 +64,7 @@ def memorise(
             class_token=np.zeros(slots),
             attention=_attention(slots),
             readout=readout,
-            architecture=Architecture(
-                token_dim=task.token_dim,
-                heads=1,
-                head_dim=slots,
-                output_dim=task.output_dim,
-                encoder_hidden=(slots,),
-                readout_hidden=tuple(len(bias) for bias in readout.biases[:-1]),
-                readout_activation="relu",
-                positions="one_hot",
-                length=length,
-                scale_logits=False,
-            ),
+            architecture=plan.architecture,
         ),
         labels=tuple(f"x({t})_{j} / {length}" for t in range(length) for j in range(task.token_dim)),
         bound=Bound(
@@ -96,66 +80,96 @@ def memorise(
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
-    """The networks of the f_i, the levels of the minima, and the layer widths that they lead to."""
+class Plan:
+    """The networks of the f_i and of F_0, the levels of the minima, and the model that they lead to."""
 
     psis: tuple[Shallow, ...]
+    phi: Shallow
+    steepness: float
+    set_sizes: tuple[int, ...]
     levels: int
-    sizes: tuple[int, ...]
+    architecture: Architecture
     epsilon: float
 
     @property
     def gib(self) -> float:
-        """The memory of the readout's weights; the attention's four matrices are small beside them."""
-        pairs = zip(self.sizes, self.sizes[1:], strict=False)
-        attention = 4 * self.sizes[0] ** 2
-        return _BYTES * (sum(before * after for before, after in pairs) + attention) / 2**30
+        """The memory of all weights."""
+        attention = 4 * self.architecture.width**2
+        return _BYTES * (self.architecture.counted_parameters() + attention) / 2**30
+
+    @property
+    def connections(self) -> int:
+        """The weights of P and F that are not zero: most of the dense matrices is."""
+        encoder = 3 * self.architecture.width
+        through = zip(self.psis, self.set_sizes, strict=True)
+        units = sum(
+            size * (np.count_nonzero(net.inner) + self.levels * np.count_nonzero(net.outer))
+            for net, size in through
+        )
+        sums = 2 * self.levels * sum(self.set_sizes)
+        combined = 2 * self.levels * np.count_nonzero(self.phi.inner) + np.count_nonzero(self.phi.outer)
+        return int(encoder + units + sums + combined)
 
 
-def _plan(
-    task: RetrievalTask,
-    coordinates: tuple[Coordinate, ...],
-    length: int,
-    epsilon: float,
-    phi: Shallow,
-    steepness: float,
-    seed: int,
-) -> _Plan:
+def plan_memorise(task: RetrievalTask, *, length: int, epsilon: float, seed: int = 0) -> Plan:
+    """How large `memorise` would be, without building it.
+
+    >>> from headcount.tasks.library import bowls
+    >>> plan = plan_memorise(bowls(dimension=2, token_dim=1), length=16, epsilon=1e-3)
+    >>> plan.architecture.readout_hidden[1] == 2 * 16 * plan.levels
+    True
+    """
+    coordinates = coordinates_of(task, seed=seed)
+    outer = Outer(task, coordinates)
+    steepness = max(outer.steepness, 1e-12)
+    whole = (partial(outer.network, seed=seed), 1 / 2)
+    (phi,) = within_reach(epsilon, [whole], finest=outer.resolution)
     # What phi leaves of epsilon is shared so that the largest layer, levels × units, is smallest.
-    left = max(epsilon - phi.error, epsilon / 2) * 0.999 / steepness
-    psis = tuple(coordinate.network(left / 3, seed=seed) for coordinate in coordinates)
-    levels = ceil(1 / (left - max(net.error for net in psis)))
+    left = max(1 - phi.error / epsilon, 1 / 2) * 0.999 / steepness
+    parts = [(partial(coordinate.network, seed=seed), left / 3) for coordinate in coordinates]
+    psis = tuple(within_reach(epsilon, parts, finest=outer.resolution))
+    levels = max(1, ceil(1 / (epsilon * left - max(net.error for net in psis))))
     positions = [len(p.indices(length)) for p in task.positions]
-    sizes = (
-        length * task.token_dim,
-        sum(net.units * count for net, count in zip(psis, positions, strict=True)),
-        levels * sum(positions),
-        2 * levels * task.dimension,
-        phi.units,
-        task.output_dim,
+    architecture = Architecture(
+        token_dim=task.token_dim,
+        heads=1,
+        head_dim=length * task.token_dim,
+        output_dim=task.output_dim,
+        encoder_hidden=(length * task.token_dim,),
+        readout_hidden=(
+            sum(net.units * count for net, count in zip(psis, positions, strict=True)),
+            levels * sum(positions),
+            2 * levels * task.dimension,
+            phi.units,
+        ),
+        readout_activation="relu",
+        positions="one_hot",
+        length=length,
+        scale_logits=False,
     )
-    return _Plan(psis, levels, sizes, epsilon)
+    return Plan(psis, phi, steepness, tuple(positions), levels, architecture, epsilon)
 
 
-def _too_large(
-    task: RetrievalTask,
-    coordinates: tuple[Coordinate, ...],
-    length: int,
-    plan: _Plan,
-    phi: Shallow,
-    steepness: float,
-    memory_gib: float,
-    seed: int,
-) -> str:
-    """What was asked for, and the smallest epsilon that would fit."""
-    wanted, epsilon = plan.gib, plan.epsilon
-    needs = f"epsilon = {epsilon:g}: at length {length} the readout's weights take {wanted:.3g} GiB, "
-    while plan.gib > memory_gib:
-        epsilon *= 1.1
-        if epsilon > 1e3:
-            return f"{needs}and no epsilon fits into memory_gib = {memory_gib:g}; a shorter length would"
-        plan = _plan(task, coordinates, length, epsilon, phi, steepness, seed)
-    return f"{needs}more than memory_gib = {memory_gib:g}; epsilon = {epsilon:.3g} would fit"
+def _plan_that_fits(task: RetrievalTask, length: int, epsilon: float, memory_gib: float, seed: int) -> Plan:
+    """The plan for epsilon; or what stands against it, and an epsilon that was tried and is fine."""
+    reason, possible = "", epsilon
+    while True:
+        try:
+            plan = plan_memorise(task, length=length, epsilon=possible, seed=seed)
+        except OutOfReach as error:
+            reason, possible = reason or error.reason, rounded_up(error.possible)
+            continue
+        if plan.gib <= memory_gib:
+            break
+        size = f"at length {length} the weights take {plan.gib:.3g} GiB"
+        reason = reason or f"{size}, more than memory_gib = {memory_gib:g}"
+        if possible > 2 * plan.steepness + 1:  # a constant would do as well
+            raise InvalidInput(f"epsilon = {epsilon:g}: {reason}; no epsilon fits, a shorter length would")
+        # Memory falls like a power of epsilon between 1 and 2.5: no step leaps over what fits.
+        possible = rounded_up(possible * max(1.2, (plan.gib / memory_gib) ** 0.4))
+    if reason:
+        raise InvalidInput(f"epsilon = {epsilon:g}: {reason}; epsilon = {possible:g} would fit")
+    return plan
 
 
 def _encoder(length: int, token_dim: int) -> Network:

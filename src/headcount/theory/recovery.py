@@ -62,7 +62,7 @@ class Recovery:
 
     @property
     def bound(self) -> float:
-        """|recovered − x| ≤ log(C(T, m) + 1) / λ for every x in [0,1]^{T×d}, and no less as λ grows, if m > 1."""
+        """|recovered − x| ≤ log(C(T, m) + 1) / λ in every entry, for every x in [0,1]^{T×d}."""
         return math.log(len(self.sets) + 1) / self.sharpness
 
     @property

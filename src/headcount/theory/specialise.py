@@ -1,6 +1,7 @@
 """h = D, n = 2: one head per coordinate. Each head finds its extremum, and the readout combines them."""
 
-from math import e, exp, log
+from functools import partial
+from math import e, exp
 
 import numpy as np
 from jaxtyping import Float
@@ -37,11 +38,11 @@ def specialise(
     coordinates = coordinates_of(task, seed=seed)
     outer = Outer(task, coordinates)
     steepness, dimension = max(outer.steepness, 1e-12), task.dimension
-    share = epsilon / (4 * steepness * dimension)
-    with within_reach(epsilon):
-        psis = [coordinate.network(share, seed=seed) for coordinate in coordinates]
-        phi = outer.network(epsilon / 2, seed=seed)
-    beta = max(1.0, length / share, log(max(length / share, 1.0)))
+    share = 1 / (4 * steepness * dimension)
+    builders = [(partial(each.network, seed=seed), share) for each in coordinates]
+    builders.append((partial(outer.network, seed=seed), 1 / 2))
+    *psis, phi = within_reach(epsilon, builders, finest=outer.resolution)
+    beta = max(1.0, length / (epsilon * share))
     sets = [positions.mask(length) for positions in task.positions]
     gated = not all(inside.all() for inside in sets)
     encoder = _encoder(psis, sets if gated else None, task.token_dim, gate)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -101,9 +102,15 @@ def checked(epsilon: float, length: int) -> tuple[float, int]:
     return finite_number("epsilon", epsilon, above=0), whole_number("length", length, at_least=1)
 
 
+@lru_cache(maxsize=64)
+def _found(task: RetrievalTask, length: int, seed: int) -> Assumptions:
+    """A task is checked once, however many constructions are made for it."""
+    return check(task, length=length, seed=seed)
+
+
 def guarantees(task: RetrievalTask, length: int, *, seed: int, fitted: bool) -> tuple[str, ...]:
     """The assumptions behind the upper bounds, checked on this task: what holds, and what is lost."""
-    found = check(task, length=length, seed=seed)
+    found = _found(task, length, seed)
     lines = [_domain(found), _range(found), _smoothness(found, fitted), _rate(found, fitted)]
     return tuple(line for line in lines if line)
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 Points = Float[np.ndarray, "points inputs"]
 Heights = Callable[[Points], Float[np.ndarray, " points"]]
 
+HEADROOM = 1.1  # what is found to be the largest counts for this much more: it is found, not proven
 _CLOUD = 1 << 14
 _LEADERS = 32
 _ROUNDS = 8

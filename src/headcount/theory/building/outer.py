@@ -11,9 +11,11 @@ from jaxtyping import Array, Float
 from headcount.errors import InvalidInput
 from headcount.tasks import RetrievalTask
 from headcount.theory.building.coordinates import Coordinate, is_additive
-from headcount.theory.building.cube import largest
-from headcount.theory.building.fit import HEADROOM, fit
+from headcount.theory.building.cube import HEADROOM, cloud, largest
+from headcount.theory.building.fit import fit
 from headcount.theory.building.shallow import Points, Shallow, additive, linear
+
+_RESOLUTION = 1e-12
 
 
 class Outer:
@@ -48,9 +50,19 @@ class Outer:
         def steep(z: Points) -> Float[np.ndarray, " points"]:
             with jax.enable_x64(True):
                 slopes = np.asarray(self._slopes(jnp.asarray(z, jnp.float64)), np.float64)
-            return np.abs(slopes).sum(axis=2).max(axis=1)
+            # At the tip of a cone there is no slope; those around it say how steep it is.
+            return np.where(np.isnan(slopes), 0.0, np.abs(slopes)).sum(axis=2).max(axis=1)
 
-        return HEADROOM * largest(steep, inputs=self.dimension)
+        found = HEADROOM * largest(steep, inputs=self.dimension)
+        if not np.isfinite(found):
+            raise InvalidInput("F_0 is infinitely steep somewhere: finite derivatives are needed")
+        return found
+
+    @cached_property
+    def resolution(self) -> float:
+        """What float64 cannot tell apart in sums as large as F_0 and its steepness."""
+        size = float(np.abs(self(cloud(self.dimension, 0))).max())
+        return _RESOLUTION * max(size, self.steepness, 1.0)
 
     def network(self, tolerance: float, *, seed: int = 0) -> Shallow:
         """F_0 as a one-hidden-layer network: exact for a sum, by knots where additive, fitted otherwise."""

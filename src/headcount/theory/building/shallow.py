@@ -1,38 +1,58 @@
 """One-hidden-layer ReLU networks with a known error: built from knots where a function allows it."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from math import ceil, sqrt
+from math import ceil, floor, log10, sqrt
 
 import numpy as np
 from jaxtyping import Float
 
 from headcount.errors import InvalidInput
+from headcount.theory.building.cube import HEADROOM
 
 Points = Float[np.ndarray, "points inputs"]
 
 MOST_KNOTS = 1 << 14
+_LOOKS = 4096  # places along an axis at which a function is compared with its knots, at least
 
 
 class OutOfReach(InvalidInput):
-    """A tolerance that no network within the limits meets; `possible` is the nearest one that can be met."""
+    """A closeness that nothing within the limits meets; `possible` is the nearest one that can be met."""
 
-    def __init__(self, tolerance: float, possible: float, reason: str) -> None:
-        super().__init__(f"tolerance = {tolerance:.3g}: {reason}; {possible:.3g} is possible")
-        self.tolerance, self.possible, self.reason = tolerance, possible, reason
+    def __init__(self, name: str, wanted: float, possible: float, reason: str) -> None:
+        super().__init__(
+            f"{name} = {wanted:g}: {reason}; {name} = {rounded_up(possible):g} would be possible"
+        )
+        self.possible, self.reason = possible, reason
 
 
-@contextmanager
-def within_reach(epsilon: float) -> Iterator[None]:
-    """Says of a tolerance out of reach what it means for the epsilon that was asked for."""
-    try:
-        yield
-    except OutOfReach as error:
-        possible = epsilon * error.possible / error.tolerance * 1.01
-        raise InvalidInput(
-            f"epsilon = {epsilon:g}: {error.reason}; epsilon = {possible:.2g} would be possible"
-        ) from error
+def rounded_up(value: float) -> float:
+    """Two digits, never less than the value.
+
+    >>> rounded_up(0.1234), rounded_up(5.0)
+    (0.13, 5.0)
+    """
+    nearest = float(f"{value:.1e}")
+    return nearest if nearest >= value else float(f"{value + 10.0 ** (floor(log10(value)) - 1):.1e}")
+
+
+def within_reach(
+    epsilon: float, builders: Iterable[tuple[Callable[[float], "Shallow"], float]], *, finest: float
+) -> "list[Shallow]":
+    """Each builder's network to within its share of epsilon; or else the epsilon that all of them allow.
+
+    No epsilon below `finest` is allowed either: the arithmetic itself is no closer than that.
+    """
+    built, missed = [], [OutOfReach("epsilon", epsilon, finest, "float64 tells no finer steps apart")]
+    for build, share in builders:
+        try:
+            built.append(build(epsilon * share))
+        except OutOfReach as error:
+            missed.append(OutOfReach("epsilon", epsilon, 1.001 * error.possible / share, error.reason))
+    coarsest = max(missed, key=lambda miss: miss.possible)
+    if epsilon < coarsest.possible:
+        raise coarsest
+    return built
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +114,7 @@ def parabolas(
     inputs = len(centre)
     finest = inputs * abs(curvature) / (4 * MOST_KNOTS**2)
     if tolerance < finest:
-        raise OutOfReach(tolerance, finest, f"more than {MOST_KNOTS} knots an axis would be needed")
+        raise OutOfReach("tolerance", tolerance, finest, _TOO_MANY)
     steps = max(1, ceil(sqrt(inputs * abs(curvature) / (4 * tolerance))))
     knots = np.linspace(0, 1, steps + 1)
     values = curvature * (knots[:, None] - centre) ** 2
@@ -123,7 +143,8 @@ def additive(
 ) -> Shallow:
     """A sum of functions of one coordinate each, by knots: doubled until a fine look finds them close enough.
 
-    The departure is measured at 32 places between any two knots, along each axis.
+    The departure is measured along each axis, at 32 places or more between any two knots. The places are
+    uneven: a function that repeats itself cannot hide between them.
     """
     origin = function(np.zeros((1, inputs)))
 
@@ -131,17 +152,22 @@ def additive(
         lines = places[:, None, None] * np.eye(inputs)
         return function(lines.reshape(-1, inputs)).reshape(len(places), inputs, -1) - origin
 
+    random = np.random.default_rng(0)
     steps = 1
     while True:
-        values, fine = along(np.linspace(0, 1, steps + 1)), along(np.linspace(0, 1, 32 * steps + 1))
-        weight = (np.arange(32 * steps + 1) % 32 / 32)[:, None, None]
-        left = np.minimum(np.arange(32 * steps + 1) // 32, steps - 1)
-        chord = (1 - weight) * values[left] + weight * values[left + 1]
-        chord[-1] = values[-1]
-        error = float(np.abs(chord - fine).max(axis=0).sum(axis=0).max())
+        values = along(np.linspace(0, 1, steps + 1))
+        looks = max(32 * steps, _LOOKS)
+        places = (np.arange(looks) + random.uniform(size=looks)) / looks
+        left = np.minimum((places * steps).astype(int), steps - 1)
+        part = (places * steps - left)[:, None, None]
+        chord = (1 - part) * values[left] + part * values[left + 1]
+        error = HEADROOM * float(np.abs(chord - along(places)).max(axis=0).sum(axis=0).max())
         if error <= tolerance:
             net = along_axes(values, error=error, proven=False)
             return replace(net, constant=net.constant + origin[0])
         if steps >= MOST_KNOTS:
-            raise OutOfReach(tolerance, error, f"more than {MOST_KNOTS} knots an axis would be needed")
+            raise OutOfReach("tolerance", tolerance, error, _TOO_MANY)
         steps *= 2
+
+
+_TOO_MANY = f"more than {MOST_KNOTS} knots an axis would be needed"

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from headcount.models import Transformer
 from headcount.tasks import RetrievalTask
+from headcount.tasks.search import minima
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +46,11 @@ def worst_case(
 def starting_points(
     task: RetrievalTask, length: int, starts: int, beta: float, seed: int
 ) -> Float[np.ndarray, "start length token_dim"]:
-    """Sequences of four kinds in turn, three of them where an attention has the hardest time.
+    """Sequences of five kinds in turn, four of them where an attention has the hardest time.
 
     Anywhere; corners of the cube; one token repeated, so that all positions tie; one token repeated but
-    moved about by a random amount between 1/β, where a softmax no longer tells tokens apart, and 1.
+    moved about by a random amount between 1/β, where a softmax no longer tells tokens apart, and 1; and
+    on one S_i the token that its head likes least, off it the one that it likes most.
     """
     random = np.random.default_rng(seed)
     shape = (starts, length, task.token_dim)
@@ -56,8 +58,32 @@ def starting_points(
     repeated = np.broadcast_to(random.uniform(size=(starts, 1, task.token_dim)), shape)
     reach = np.exp(random.uniform(-np.log(max(beta, 10.0)), 0, size=(starts, 1, 1)))
     moved = np.clip(repeated + reach * random.normal(size=shape), 0, 1)
-    kinds = np.stack([anywhere, anywhere.round(), repeated, moved])
-    return kinds[np.arange(starts) % 4, np.arange(starts)]
+    kinds = np.stack([anywhere, anywhere.round(), repeated, moved, _against_the_gates(task, shape, seed)])
+    return kinds[np.arange(starts) % 5, np.arange(starts)]
+
+
+def _against_the_gates(
+    task: RetrievalTask, shape: tuple[int, int, int], seed: int
+) -> Float[np.ndarray, "start length token_dim"]:
+    """On S_i the least liked, off it the most liked; then a mixture off it; then only the one or the other.
+
+    Every fifth start takes the next coordinate, and when all had their turn the next of these. The mixture
+    is there for the case that the errors of two heads cancel.
+    """
+    sign = np.where(np.array(task.extrema) == "min", 1.0, -1.0)
+
+    def least_and_most(token: Float[Array, " token_dim"]) -> Float[Array, " twice_dimension"]:
+        values = sign * jnp.stack([function(token) for function in task.coordinate_functions])
+        return jnp.concatenate([-values, values])
+
+    found = np.stack([low.point for low in minima(least_and_most, inputs=task.token_dim, seed=seed)])
+    least, most = np.split(found, 2)
+    turn, coordinate = np.divmod(np.arange(shape[0]) // 5, task.dimension)
+    inside = np.stack([positions.mask(shape[1]) for positions in task.positions])[coordinate]
+    mixture = np.random.default_rng(seed).uniform(size=inside.shape) < 0.5
+    nowhere = np.zeros_like(inside)
+    liked = np.stack([~inside, ~inside & mixture, nowhere, ~nowhere])[turn % 4, np.arange(shape[0])]
+    return np.where(liked[..., None], most[coordinate, None], least[coordinate, None])
 
 
 @eqx.filter_jit

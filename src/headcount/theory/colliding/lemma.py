@@ -22,7 +22,7 @@ ONE_LIPSCHITZ = ("relu", "tanh")
 class Lemma:
     """A readout with one hidden layer of p units and entries up to 1 moves by at most p·sqrt(E)·|v − w|.
 
-    `broken` lists what keeps the lemma from this model; if nothing does, `width` is the p that a pair demands.
+    `broken` lists what keeps the lemma from a model; if nothing does, `width` is the p that a pair demands.
     """
 
     broken: tuple[str, ...]
@@ -51,9 +51,9 @@ def lemma_for(
         return Lemma(broken, None, None)
     inputs = model.architecture.width
     width = target_gap / (max(representation_gap, 1e-300) * sqrt(inputs))
-    if width > 1e15:
-        return Lemma((), 10**15, 10**15 * (inputs + 2))
-    return Lemma((), ceil(width), ceil(width) * (inputs + 1 + model.architecture.output_dim))
+    outputs = model.architecture.output_dim
+    units = ceil(min(width, 1e15))
+    return Lemma((), units, units * (inputs + 1 + outputs) + outputs)
 
 
 def broken_clauses(model: Transformer, task: RetrievalTask, length: int) -> tuple[str, ...]:

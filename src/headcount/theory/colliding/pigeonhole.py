@@ -1,7 +1,7 @@
 """The lower bound's proof as an algorithm: more candidate subsequences than a few heads can tell apart."""
 
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -14,14 +14,16 @@ from headcount.tasks import RetrievalTask
 from headcount.tasks.landscape import survey
 from headcount.theory.colliding.closest import close_pairs
 from headcount.theory.colliding.segments import Segment, segments_of
-from headcount.theory.evaluate import representations, scores_and_values
+from headcount.theory.evaluate import representations, scores_and_values, targets
 from headcount.validation import finite_number, whole_number
 
 CANDIDATES = 1_000_000
+MOST_CANDIDATES = 10_000_000
 GAP = 3  # targets of two candidates differ by this many epsilon at least
-_POINTS = 8
+POINTS = 8
 _FINALISTS = 64
 _SLICE = 1 << 13
+_HARDLY_TWICE = 1 << 62  # of so many possible candidates none is drawn twice, and more have no 64-bit number
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +57,13 @@ def pigeonhole(
     length: int,
     *,
     epsilon: float | None = None,
+    points: int = POINTS,
     candidates: int = CANDIDATES,
     seed: int = 0,
 ) -> Pigeonhole:
     """The closest pair among candidates that all need different outputs.
 
-    Without an epsilon, the one that leaves each free position eight points to choose from.
+    Without an epsilon, the one that leaves each free position so many points to choose from.
 
     Around each minimiser lies a short segment. Every head in turn claims the one place, of all segments
     and all positions, that it attends to most; a coordinate whose segment no head has claimed is unattended.
@@ -71,24 +74,25 @@ def pigeonhole(
         raise InvalidInput(
             f"layers = {model.architecture.layers}: the proof speaks of one layer; allowed is 1"
         )
+    whole_number("points", points, at_least=2)
     if epsilon is not None:
         finite_number("epsilon", epsilon, above=0)
-    candidates = whole_number("candidates", candidates, at_least=2, at_most=10_000_000)
+    candidates = whole_number("candidates", candidates, at_least=2, at_most=MOST_CANDIDATES)
     with jax.enable_x64(True):
-        segments = segments_of(task, survey(task, seed=seed))
+        segments = _segments(task, seed)
         layout = _layout(model, task, length, segments)
         segment, blocks = segments[layout.unattended], len(layout.free)
         if epsilon is None:
-            epsilon = segment.reach * segment.smallest_slope / (GAP * blocks * (_POINTS + 0.5))
+            epsilon = segment.reach * segment.smallest_slope / (GAP * blocks * (points + 0.5))
         grid = _grid(segment, blocks, epsilon)
         chosen = _candidates(len(layout.free), grid.shape[1], candidates, seed)
         first, second = _closest(model, layout, grid, chosen, seed)
         both = [jnp.asarray(part) for part in (first, second)]
         represented = [np.asarray(representations(model, part)) for part in both]
-        wanted = [np.asarray(task.target(part)) for part in both]
+        wanted = [np.asarray(targets(task, part)) for part in both]
     gaps = np.linalg.norm(represented[0] - represented[1], axis=1)
-    targets = np.abs(wanted[0] - wanted[1]).max(axis=1)
-    apart = targets >= GAP * epsilon * (1 - 1e-9)
+    target_gaps = np.abs(wanted[0] - wanted[1]).max(axis=1)
+    apart = target_gaps >= GAP * epsilon * (1 - 1e-9)
     if not apart.any():
         raise InvalidInput(f"epsilon = {epsilon:g}: no two candidates have targets {GAP} epsilon apart")
     best = int(np.argmin(np.where(apart, gaps, np.inf)))
@@ -100,10 +104,16 @@ def pigeonhole(
         candidates=len(chosen),
         first=first[best],
         second=second[best],
-        target_gap=float(targets[best]),
+        target_gap=float(target_gaps[best]),
         representation_gap=float(gaps[best]),
         starts=(first, second),
     )
+
+
+@lru_cache(maxsize=64)
+def _segments(task: RetrievalTask, seed: int) -> tuple[Segment, ...]:
+    """A task is surveyed once, however many models are asked about it."""
+    return segments_of(task, survey(task, seed=seed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +151,7 @@ def _layout(model: Transformer, task: RetrievalTask, length: int, segments: tupl
     claimed = claims(model, places, np.ones(length, bool))
     attended = {int(owner[place]) for place, _ in claimed}
     unattended = [i for i in range(task.dimension) if i not in attended]
-    if not unattended or task.dimension == 1:
+    if not unattended:
         raise InvalidInput(
             f"heads = {model.architecture.heads}: every coordinate is attended by some head, so there is "
             "none to hide a difference in"
@@ -171,7 +181,8 @@ def _grid(segment: Segment, blocks: int, epsilon: float) -> Float[np.ndarray, "b
     step = GAP * epsilon / segment.smallest_slope
     points = int(segment.reach / (blocks * step))
     if points < 2:
-        most = segment.reach * segment.smallest_slope / (2 * GAP * blocks)
+        # What is named must be allowed, so it is rounded down.
+        most = 0.995 * segment.reach * segment.smallest_slope / (2 * GAP * blocks)
         raise InvalidInput(
             f"epsilon = {epsilon:g}: {blocks} blocks of the segment have no room for two points each that "
             f"are {GAP} epsilon apart; allowed is up to {most:.3g}"
@@ -182,11 +193,17 @@ def _grid(segment: Segment, blocks: int, epsilon: float) -> Float[np.ndarray, "b
 
 def _candidates(free: int, points: int, most: int, seed: int) -> Int[np.ndarray, "candidate free"]:
     """All choices of one point a block where they are few enough, otherwise different ones at random."""
-    if free * np.log(points) <= np.log(most):
+    if points**free <= most:
         return np.stack(np.unravel_index(np.arange(points**free), (points,) * free), axis=1)
     kind = np.min_scalar_type(points - 1)
     drawn = np.random.default_rng(seed).integers(0, points, size=(most, free), dtype=kind)
-    return np.unique(drawn, axis=0) if free * np.log(points) < 3 * np.log(most) else drawn
+    drawn[0], drawn[1] = 0, points - 1  # two that differ, however few are drawn
+    if points**free > _HARDLY_TWICE:
+        return drawn
+    number = np.zeros(most, np.int64)
+    for block in drawn.T:
+        number = number * points + block
+    return drawn[np.unique(number, return_index=True)[1]]
 
 
 def _closest(

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from headcount.models import Transformer
 from headcount.tasks import RetrievalTask
 from headcount.theory.colliding.region import Region
-from headcount.theory.evaluate import representations
+from headcount.theory.evaluate import representations, targets
 
 SAME = 1e-4  # representations this close, relative to their spread, count as one
 _DAMPING = 1e-11
@@ -41,9 +41,9 @@ def units_of(
     """Root mean square distance of representations from their mean, and the deviation of each output."""
     with jax.enable_x64(True):
         found = np.asarray(representations(model, jnp.asarray(x)))
-        targets = np.asarray(task.target(jnp.asarray(x)))
+        wanted = np.asarray(targets(task, jnp.asarray(x)))
     spread = float(np.sqrt(((found - found.mean(axis=0)) ** 2).sum(axis=1).mean()))
-    return Units(spread, targets.std(axis=0))
+    return Units(spread, wanted.std(axis=0))
 
 
 def refine(
@@ -60,7 +60,7 @@ def refine(
 
     Every step solves for the smallest move of both sequences that makes their representations equal to first
     order (Gauss–Newton), and adds a move along the pairs that stay equal that raises the gap of the targets.
-    A pair that never agreed comes back with a target gap of 0.
+    A pair that never agreed comes back as one sequence twice, its target gap 0, its representation gap ∞.
     """
     count = len(pairs[0])
     sizes = np.geomspace(0.3, 0.003, count)[np.random.default_rng(seed).permutation(count)]
@@ -100,10 +100,10 @@ def _climb(
     def standardised(x: Array) -> Array:
         return task.target(x) / units.target
 
-    sign = jnp.sign(standardised(first) - standardised(second))
+    sign = jnp.where(standardised(first) >= standardised(second), 1.0, -1.0)
 
-    def gap(both: Array) -> Array:
-        return jnp.max(sign * (standardised(both[0]) - standardised(both[1])))
+    def signed_gap(both: Array) -> Array:
+        return sign * (standardised(both[0]) - standardised(both[1]))
 
     def difference(both: Array) -> Array:
         return represent(both[0]) - represent(both[1])
@@ -112,16 +112,17 @@ def _climb(
         now: tuple[Array, Array, Array, Array], progress: Array
     ) -> tuple[tuple[Array, Array, Array, Array], None]:
         both, best, best_gap, best_distance = now
-        apart, raised = difference(both), gap(both)
+        apart, raised = difference(both), jnp.max(jnp.abs(signed_gap(both)))
         distance = jnp.linalg.norm(apart)
-        counts = (distance <= SAME) & region.contains(both[0]) & region.contains(both[1])
+        counts = (distance <= SAME) & jnp.all(jax.vmap(region.contains)(both))
         better = counts & (raised > best_gap)
         best = jnp.where(better, both, best)
         best_gap = jnp.where(better, raised, best_gap)
         best_distance = jnp.where(better, distance, best_distance)
-        slopes = [jax.jacrev(represent)(x).reshape(len(apart), -1) for x in both]
+        slopes = jax.vmap(jax.jacrev(represent))(both).reshape(2, len(apart), -1)
         jacobian = jnp.concatenate([slopes[0], -slopes[1]], axis=1)
-        uphill = jnp.nan_to_num(jax.grad(gap)(both)).ravel()
+        uphill = jax.grad(lambda pair: jnp.max(signed_gap(pair)))(both).ravel()
+        uphill = jnp.nan_to_num(uphill, posinf=0, neginf=0)  # at a kink a slope may be anything
         square = jacobian @ jacobian.T
         square += _DAMPING * (jnp.trace(square) + 1e-30) * jnp.eye(len(apart))
         solved = jnp.linalg.solve(square, jnp.stack([apart, jacobian @ uphill], axis=1))
@@ -133,6 +134,6 @@ def _climb(
         return (both, best, best_gap, best_distance), None
 
     both = jax.vmap(region.project)(jnp.stack([first, second]))
-    start = (both, both, jnp.zeros(()), jnp.full((), jnp.inf))
+    start = (both, jnp.stack([both[0], both[0]]), jnp.full((), -1.0), jnp.full((), jnp.inf))
     (_, best, best_gap, best_distance), _ = jax.lax.scan(step, start, jnp.linspace(0, 1, steps + 1))
-    return best[0], best[1], best_gap, best_distance
+    return best[0], best[1], jnp.maximum(best_gap, 0), best_distance

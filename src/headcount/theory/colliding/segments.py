@@ -59,7 +59,6 @@ def _segment(task: RetrievalTask, landscape: Landscape, index: int, radius: floa
     widest = int(np.argmax(room))
     direction = np.zeros_like(point)
     direction[widest % len(point)] = 1.0 if widest < len(point) else -1.0
-    radius = min(radius, 2 * float(room[widest]))
     takes_min = np.asarray(task.extrema) == "min"
     lowest = jnp.asarray(np.where(takes_min, landscape.values[:, 0], landscape.values[:, 1]))
 
@@ -67,7 +66,7 @@ def _segment(task: RetrievalTask, landscape: Landscape, index: int, radius: floa
         value = task.coordinate_functions[index](jnp.asarray(point) + offset * jnp.asarray(direction))
         return jnp.ravel(task.outer(lowest.at[index].set(value)))
 
-    begin, reach = radius / 4, radius / 4
+    begin, reach = radius / 4, radius / 4  # to r/2, at most 1/4; the widest room is 1/2 or more
     offsets = jnp.linspace(begin, begin + reach, 16 * _PLACES)
     slopes = np.asarray(jax.jit(jax.vmap(jax.jacfwd(along)))(offsets))
     # The output that tells most of this coordinate; a change of sign along the way would hide it.

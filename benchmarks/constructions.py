@@ -1,0 +1,108 @@
+"""Both constructions over the whole table of cases: what was allowed, what was promised, what was measured.
+
+    python benchmarks/constructions.py                 goes on where it was stopped
+    python benchmarks/constructions.py --quick         a dozen cases
+    python benchmarks/constructions.py --only memorise
+    python benchmarks/constructions.py --shard 0/8     every eighth case, into a file of its own
+    python benchmarks/constructions.py --merge A B …   the files of all shards as one
+
+Writes benchmarks/results/constructions.json.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from construction_cases import Case, cases, quick
+
+from headcount.engine import this_machine
+from headcount.engine.files import write_whole
+from headcount.engine.machine import versions
+from headcount.errors import InvalidInput
+from headcount.theory import Construction, memorise, specialise
+
+RESULTS = Path(__file__).parent / "results" / "constructions.json"
+# A sixteenth of what `memorise` allows by default: the ascents over all cases would take hours otherwise.
+MAKERS: dict[str, Callable[..., Construction]] = {
+    "specialise": specialise,
+    "memorise": partial(memorise, memory_gib=1 / 16),
+}
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """One row: the case, the bound and the largest error found; or why it was refused."""
+    began = time.perf_counter()
+    row: dict[str, Any] = {"key": case.key, **vars(case)}
+    try:
+        made = MAKERS[case.construction](case.build(), length=case.length, epsilon=case.epsilon)
+    except InvalidInput as error:
+        return {**row, "refused": str(error)}
+    return {
+        **row,
+        "heads": made.model.architecture.heads,
+        "counted_parameters": made.model.counted_parameters(),
+        "bound": made.bound.total,
+        "bound_proven": made.bound.proven,
+        "measured_error": made.measured_error().error,
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    result = {"machine": this_machine().name, "versions": versions(), "rows": rows}
+    content = json.dumps(result, indent=1) + "\n"
+    write_whole(path, lambda file: file.write(content.encode()))
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return list(json.loads(path.read_text())["rows"]) if path.exists() else []
+
+
+def broken(rows: list[dict[str, Any]]) -> list[str]:
+    """The cases whose measured error is above what was allowed or promised."""
+    return [
+        row["key"]
+        for row in rows
+        if "refused" not in row
+        and not (row["measured_error"] < row["epsilon"] and row["measured_error"] <= row["bound"])
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--shard", default="0/1", help="I/N: cases I, I + N, I + 2N, …")
+    parser.add_argument("--only", choices=list(MAKERS), help="one of the two constructions")
+    parser.add_argument("--quick", action="store_true", help="a dozen cases")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--merge", type=Path, nargs="+", help="files of shards")
+    arguments = parser.parse_args()
+    if arguments.merge:
+        parts = [json.loads(path.read_text()) for path in arguments.merge]
+        order = {case.key: place for place, case in enumerate(cases())}
+        rows = sorted((row for part in parts for row in part["rows"]), key=lambda row: order[row["key"]])
+        content = json.dumps({**parts[0], "rows": rows}, indent=1) + "\n"
+        write_whole(arguments.out, lambda file: file.write(content.encode()))
+    else:
+        first, step = map(int, arguments.shard.split("/"))
+        rows = read(arguments.out)
+        known = {row["key"] for row in rows}
+        chosen = quick() if arguments.quick else cases()
+        for case in islice(chosen, first, None, step):
+            if case.key not in known and arguments.only in (None, case.construction):
+                rows.append(measure(case))
+                write(arguments.out, rows)
+                print(rows[-1], file=sys.stderr, flush=True)
+    measured = sum("refused" not in row for row in rows)
+    print(f"{len(rows)} cases, {measured} measured, {len(rows) - measured} refused, broken: {broken(rows)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""`headcount collide`: train members, look for what they cannot tell apart, and draw it."""
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from headcount.engine import Store, Trial
+
+LEARNING_RATES = (3e-3, 1e-2)
+FOLDER, PAGE = "collisions", "collisions.html"
+
+
+def collide(
+    task: Annotated[str, typer.Argument(help="The name of a task, such as max_sum or bowls.")] = "max_sum",
+    dimension: Annotated[int, typer.Option(help="D.", min=1)] = 4,
+    token_dim: Annotated[int, typer.Option(help="d.", min=1)] = 4,
+    length: Annotated[list[int], typer.Option(help="T; give it again for more.", min=2)] = [16, 64],  # noqa: B006
+    most_heads: Annotated[
+        int | None, typer.Option(help="Heads from 1 to this.", min=1, show_default="D + 2")
+    ] = None,
+    steps: Annotated[int, typer.Option(help="Training steps of each member.", min=100)] = 20_000,
+    train_samples: Annotated[int, typer.Option(help="Sequences to train on.", min=1)] = 50_000,
+    seeds: Annotated[
+        int, typer.Option(help="Members of each rate; the best on validation data is taken.", min=1)
+    ] = 2,
+    pairs: Annotated[int, typer.Option(help="Pairs of sequences to refine.", min=2)] = 64,
+    candidates: Annotated[int, typer.Option(help="Candidates to bin.", min=2)] = 1_000_000,
+    seed: Annotated[int, typer.Option(help="The first seed.", min=0)] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the results; run again with it to resume.")] = Path(
+        "collisions"
+    ),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")
+    ] = False,
+) -> None:
+    """Find two sequences that a trained model cannot tell apart, though their targets differ.
+
+    Trains members with 1 to D + 2 heads, takes the best of each, and searches for
+    pairs with one representation and different targets: easy below D heads, and
+    from D on hardly possible. Ends with a table and a page.
+    """
+    from headcount.commands.training import train_in_view
+    from headcount.engine import Grid, Store, TaskChoice, Training
+
+    grid = Grid(
+        TaskChoice.of(task, dimension=dimension, token_dim=token_dim),
+        length=tuple(dict.fromkeys(length)),
+        heads=tuple(range(1, (most_heads or dimension + 2) + 1)),
+        seed=tuple(range(seed, seed + seeds)),
+        learning_rate=LEARNING_RATES,
+        training=Training(steps=steps - steps % 100, train_samples=train_samples),
+    )
+    trials = list(grid.trials())
+    command = (
+        f"headcount collide {shlex.quote(task)} --dimension {dimension} --token-dim {token_dim} "
+        + "".join(f"--length {each} " for each in grid.length)
+        + f"--steps {steps} --train-samples {train_samples} --seeds {seeds} --pairs {pairs} "
+        + f"--candidates {candidates} --seed {seed} --out {shlex.quote(str(out))}"
+    )
+    store = Store(out, more=(FOLDER, PAGE))
+    train_in_view(trials, store, command=command, quiet=as_json, keep_models=True)
+    found = list(_collisions(trials, store, pairs=pairs, candidates=candidates, seed=seed, quiet=as_json))
+    page = _draw(found, out, dimension=dimension, title=f"{task}, D = {dimension}, d = {token_dim}")
+    if as_json:
+        summary = {"collisions": [_without_sequences(row) for row in found], "page": str(page)}
+        print(json.dumps({**summary, "sequences": str(out / FOLDER)}, indent=2, allow_nan=False))
+        return
+    _show(found, dimension=dimension)
+    print(f"Page: {page}")
+
+
+def best_members(trials: "Sequence[Trial]", store: "Store") -> "list[tuple[Trial, float]]":
+    """Of every length and number of heads the member of the smallest validation error, and its test error."""
+    by_id = {trial.id: trial for trial in trials}
+    frame = store.frame()
+    frame = frame[frame["trial"].isin(list(by_id)) & (frame["status"] != "diverged")]
+    best = frame.sort_values("validation_error").drop_duplicates(["length", "heads"])
+    best = best.sort_values(["length", "heads"])
+    return [
+        (by_id[trial], float(error)) for trial, error in zip(best["trial"], best["test_error"], strict=True)
+    ]
+
+
+def _collisions(
+    trials: "Sequence[Trial]", store: "Store", *, pairs: int, candidates: int, seed: int, quiet: bool
+) -> Iterator[dict[str, Any]]:
+    """What was found for each member, kept in a file of its own as soon as it is known."""
+    from headcount.errors import HeadcountError
+    from headcount.theory import collide as search
+
+    for trial, error in best_members(trials, store):
+        settings = {"trial": trial.id, "pairs": pairs, "candidates": candidates, "seed": seed}
+        path = store.folder / FOLDER / f"T{trial.length}-h{trial.architecture.heads}.json"
+        known = _read(path)
+        if known is not None and known.get("settings") == settings:
+            yield known
+            continue
+        if not quiet:
+            print(f"T = {trial.length}, h = {trial.architecture.heads}: searching", file=sys.stderr)
+        model = store.model(trial)
+        if model is None:
+            raise HeadcountError(f"{store.models}: the model of {trial.id} cannot be read")
+        found = search(
+            model, trial.task.build(), length=trial.length, pairs=pairs, candidates=candidates, seed=seed
+        )
+        row = {"settings": settings, "test_error": error, **found.to_json()}
+        _write(path, row)
+        yield row
+
+
+def _write(path: Path, row: dict[str, Any]) -> None:
+    from headcount.engine.files import write_whole
+
+    content = json.dumps(row, allow_nan=False).encode()
+    write_whole(path, lambda file: file.write(content))
+
+
+def _without_sequences(row: dict[str, Any]) -> dict[str, Any]:
+    """A row for reading: the sequences are in its file."""
+    return {
+        name: _without_sequences(value) if isinstance(value, dict) else value
+        for name, value in row.items()
+        if name not in ("first", "second")
+    }
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        known = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return known if isinstance(known, dict) else None
+
+
+def _draw(found: Sequence[dict[str, Any]], out: Path, *, dimension: int, title: str) -> Path:
+    from headcount.report.collisions_chart import collisions_chart
+    from headcount.report.picture import save_chart
+
+    page = out / PAGE
+    save_chart(collisions_chart(found, dimension=dimension, title=title), page)
+    return page
+
+
+def _show(found: Sequence[dict[str, Any]], *, dimension: int) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    console.width = min(console.width, 80)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
+    for name in ("T", "heads", "test NMSE", "gap like the data", "typical", "anywhere", "Lipschitz needed"):
+        table.add_column(name, justify="right")
+    for row in found:
+        inside, anywhere = row["inside"], row["anywhere"]
+        table.add_row(
+            str(row["length"]),
+            f"{row['heads']} = D" if row["heads"] == dimension else str(row["heads"]),
+            f"{row['test_error']:.1e}",
+            f"{inside['target_gap']:.2g}",
+            f"{inside['typical_gap']:.2g}",
+            f"{anywhere['target_gap']:.2g}",
+            f"{inside['lipschitz_at_least']:.1e}",
+        )
+    console.print("Largest difference of targets, in standard deviations, at one representation:")
+    console.print(table)

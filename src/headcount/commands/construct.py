@@ -1,0 +1,116 @@
+"""`headcount construct`: a transformer with explicit weights for a task, its bound and its measured error."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from headcount.theory import Construction
+    from headcount.theory.building.worst_case import WorstCase
+
+
+class Kind(StrEnum):
+    """Which construction."""
+
+    specialise = "specialise"
+    memorise = "memorise"
+
+
+def construct(
+    kind: Annotated[Kind, typer.Argument(help="One head per coordinate, or one wide head.")],
+    task: Annotated[str, typer.Argument(help="The name of a task, such as bowls or max_sum.")] = "bowls",
+    dimension: Annotated[int | None, typer.Option(help="D.", min=1, show_default="the task's own")] = None,
+    token_dim: Annotated[int | None, typer.Option(help="d.", min=1, show_default="the task's own")] = None,
+    length: Annotated[int, typer.Option(help="T.")] = 16,
+    epsilon: Annotated[float, typer.Option(help="The error that is allowed anywhere on [0,1]^(T×d).")] = 0.01,
+    positions: Annotated[str, typer.Option(help="S_i: all, first half, second half, even or odd.")] = "all",
+    seed: Annotated[int, typer.Option(help="Seed of the searches.", min=0)] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the weights to this .npz file.", show_default=False)
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")
+    ] = False,
+) -> None:
+    """Build a transformer by formula, without training, and measure it.
+
+    `specialise` gives each of the D coordinates a head of its own; `memorise` has
+    one head as wide as the whole sequence. Both come with an error that they
+    cannot exceed; the largest error that a search in float64 finds is shown beside it.
+    """
+    from dataclasses import replace
+
+    from headcount.errors import InvalidInput
+    from headcount.tasks.registry import build
+    from headcount.theory import memorise, specialise
+
+    if out is not None and out.suffix != ".npz":
+        raise InvalidInput(f"out = {out.name}: allowed is a file that ends in .npz")
+    options = {"dimension": dimension, "token_dim": token_dim}
+    given = {name: value for name, value in options.items() if value is not None}
+    chosen = replace(build(task, positions=positions, **given), distribution="uniform")
+    make = specialise if kind == Kind.specialise else memorise
+    made = make(chosen, length=length, epsilon=epsilon, seed=seed)
+    if out is not None:
+        _write(made, out)
+    found = made.measured_error(seed=seed)
+    if as_json:
+        print(json.dumps({**made.to_json(), "measured_error": found.error}, indent=2, allow_nan=False))
+        return
+    _show(made, found)
+    if out is not None:
+        print(f"Weights: {out}")
+
+
+def _write(made: "Construction", path: Path) -> None:
+    """Every array by the name of its place in the model."""
+    import jax
+    import numpy as np
+
+    from headcount.engine.files import write_whole
+
+    leaves = jax.tree_util.tree_leaves_with_path(made.model)
+    arrays = {jax.tree_util.keystr(place).lstrip("."): np.asarray(leaf) for place, leaf in leaves}
+    write_whole(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
+
+
+def _show(made: "Construction", found: "WorstCase") -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    architecture = made.model.architecture
+    console = Console(highlight=False)
+    console.width = min(console.width, 80)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1)
+    rows = [
+        (
+            "task",
+            f"{made.task.name}, D = {made.task.dimension}, d = {made.task.token_dim}, T = {made.length}",
+        ),
+        ("heads", f"{architecture.heads} of {architecture.head_dim} numbers, beta = {architecture.beta:.4g}"),
+        (
+            "hidden layers",
+            f"P: {_widths(architecture.encoder_hidden)}; F: {_widths(architecture.readout_hidden)}",
+        ),
+        ("parameters", f"{architecture.counted_parameters():,} in P and F"),
+        ("allowed error", f"{made.epsilon:.3g}"),
+        ("bound", f"{made.bound.total:.3g}, {'proven' if made.bound.proven else 'partly measured'}"),
+        *((f"  {name}", f"{value:.3g}") for name, value in made.bound.parts.items()),
+        ("measured error", f"{found.error:.3g}, the largest of {found.starts} ascents"),
+    ]
+    for name, value in rows:
+        table.add_row(Text(name), Text(value))
+    console.print(table)
+    for line in made.guarantees:
+        console.print(Text(f"- {line}"))
+
+
+def _widths(sizes: tuple[int, ...]) -> str:
+    return " → ".join(f"{size:,}" for size in sizes) or "none"

@@ -1,0 +1,124 @@
+"""`headcount density`: a formula as a retrieval target, and how close that comes."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from headcount.theory.density import Density
+
+COLUMNS = 80
+
+
+def density(
+    expression: Annotated[
+        str, typer.Argument(help="A formula in x[t, j], entry j of token t, from 0.", show_default=False)
+    ],
+    length: Annotated[int, typer.Option(help="T, the tokens of a sequence.")] = 8,
+    token_dim: Annotated[int, typer.Option(help="d, the numbers of a token.")] = 1,
+    sharpness: Annotated[float, typer.Option(help="Of the smooth extrema inside F_0.")] = 1_000.0,
+    degree: Annotated[int, typer.Option(help="Of the polynomial inside F_0.")] = 4,
+    seed: Annotated[int, typer.Option(help="Seed of the fit and of the search.", min=0)] = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")
+    ] = False,
+) -> None:
+    """Turn any formula into a retrieval target, and see how close it comes.
+
+    A formula is made of numbers, pi, x, x[t, j], + - * / ** and sin, cos, tanh, exp,
+    log, sqrt, abs, min, max, mean, sum. Its errors are the largest for x in [0, 1]
+    that ascents from many starts find, at the sharpness and degree asked for and below.
+    Takes about half a minute as it stands, and longer with more monomials.
+    """
+    from headcount.theory.density import check_size, dense
+    from headcount.theory.expression import Expression
+
+    check_size(length=length, token_dim=token_dim, degree=degree)
+    target = Expression(expression, length=length, token_dim=token_dim)
+    size = {"length": length, "token_dim": token_dim}
+    with _progress(quiet=as_json) as say:
+        fitted = {}
+        for lower in _degrees(degree):
+            say(f"degree {lower}: fitting the polynomial")
+            fitted[lower] = dense(target, **size, sharpness=sharpness, degree=lower, seed=seed)
+        errors = [error for found in fitted.values() for error in _errors(found, say)]
+    if as_json:
+        summary = {"expression": expression, **size, **_summary(fitted[degree]), "errors": errors}
+        print(json.dumps(summary, indent=2))
+    else:
+        _show(expression, fitted[degree], errors)
+
+
+def _degrees(degree: int) -> list[int]:
+    """The degree asked for and up to two lower ones; first the highest, where a refusal is most likely."""
+    return sorted({max(1, round(part * degree / 3)) for part in (1, 2, 3)}, reverse=True)
+
+
+def _errors(found: "Density", say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
+    """What is found at the sharpness asked for, at a tenth and at a hundredth of it, and without blur."""
+    from headcount.theory.density import BLUNTEST
+
+    degree, sharpest = found.polynomial.basis.degree, found.recovery.sharpness
+    for sharpness in (sharpest / 100, sharpest / 10, sharpest):
+        if sharpness >= BLUNTEST:
+            say(f"degree {degree}, sharpness {sharpness:g}: looking for the largest error")
+            error = found.sharpened(sharpness).measured_error()
+            yield {"degree": degree, "sharpness": sharpness, "error": error}
+    yield {"degree": degree, "sharpness": None, "error": found.polynomial_error()}
+
+
+def _summary(found: "Density") -> dict[str, Any]:
+    return {
+        "dimension": found.dimension,
+        "set_size": found.recovery.sets.shape[1],
+        "monomials": found.monomials,
+        "recovery_bound": found.recovery_bound,
+        "recovery_error": found.recovery_error(),
+    }
+
+
+def _show(expression: str, found: "Density", errors: list[dict[str, Any]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    summary = _summary(found)
+    lines = (
+        expression,
+        f"D = {summary['dimension']} retrievals, from all sets of {summary['set_size']} "
+        f"of {found.recovery.length} positions",
+        f"{summary['monomials']} monomials of degree {found.polynomial.basis.degree} or less",
+        f"every entry of x is recovered to within {summary['recovery_bound']:.3g} (proved), "
+        f"{summary['recovery_error']:.3g} (found)",
+    )
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
+    table.add_column("largest error", min_width=20)
+    for degree in sorted({error["degree"] for error in errors}):
+        table.add_column(f"degree {degree}", justify="right")
+    for sharpness in dict.fromkeys(error["sharpness"] for error in errors):
+        row = sorted(
+            (error for error in errors if error["sharpness"] == sharpness), key=lambda error: error["degree"]
+        )
+        name = "polynomial alone" if sharpness is None else f"sharpness {sharpness:g}"
+        table.add_row(name, *(f"{error['error']:.1e}" for error in row))
+    console = Console(highlight=False)
+    console.width = min(console.width, COLUMNS)
+    console.print(Text("\n".join(lines)))
+    console.print(table)
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A line on a terminal that says what is being done, and nothing where nobody looks."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda line: None
+    else:
+        with console.status("") as status:
+            yield status.update

@@ -1,0 +1,164 @@
+"""Measured exponents beside the predicted ones: of parameters, and of the closest representations."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from headcount.errors import InvalidInput
+from headcount.models import Architecture, Transformer
+from headcount.tasks import RetrievalTask
+from headcount.tasks.library import bowls
+from headcount.theory.bounds import Setting, lower_bound
+from headcount.theory.building.coordinates import coordinates_of
+from headcount.theory.building.outer import Outer
+from headcount.theory.colliding.pigeonhole import pigeonhole
+from headcount.theory.memorise import plan_memorise
+from headcount.theory.specialise import specialise
+from headcount.validation import finite_number
+
+EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(1e-1, 1e-4, 7))
+ROUNDING = 1e-13  # gaps below this are the arithmetic's, not the model's
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A quantity at several epsilons, the exponent that a line through the logarithms has, and theory's.
+
+    `predicted` is an upper end for parameters, and for the exponent of a gap a lower end.
+    """
+
+    name: str
+    epsilons: tuple[float, ...]
+    values: tuple[float, ...]
+    predicted: float
+
+    @property
+    def exponent(self) -> float:
+        """The slope of log(value) against |log(epsilon)|: positive where the value grows as epsilon falls."""
+        return float(np.polyfit(-np.log(self.epsilons), np.log(self.values), 1)[0])
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields and the exponent."""
+        return {
+            "name": self.name,
+            "epsilons": list(self.epsilons),
+            "values": list(self.values),
+            "exponent": self.exponent,
+            "predicted": self.predicted,
+        }
+
+
+def parameter_rates(
+    task: RetrievalTask, *, length: int, epsilons: Sequence[float] = EPSILONS, seed: int = 0
+) -> tuple[Rate, ...]:
+    """Parameters of `specialise` and of `memorise`, beside gamma and 1 + gamma.
+
+    gamma is measured first, on the very networks that both are made of: units against their tolerance. The
+    theory's gamma is that of the worst function of a class; a smooth function of one variable at a time
+    needs 1/2. `memorise` reaches 1 + gamma where only weights that are not zero count. As dense matrices the
+    capped sums, N levels of every token into 2N units, bring it to 2 at least.
+
+    >>> rates = parameter_rates(bowls(dimension=2, token_dim=1), length=8)
+    >>> [round(rate.exponent, 1) for rate in rates[:3]]
+    [0.5, 0.5, 1.5]
+    """
+    epsilons = _checked(epsilons)
+    units = _network_rate(task, epsilons, seed)
+    gamma = units.exponent
+    made = [specialise(task, length=length, epsilon=epsilon, seed=seed) for epsilon in epsilons]
+    plans = [plan_memorise(task, length=length, epsilon=epsilon, seed=seed) for epsilon in epsilons]
+    counted = [float(each.model.counted_parameters()) for each in made]
+    dense = [float(plan.architecture.counted_parameters()) for plan in plans]
+    connected = [float(plan.connections) for plan in plans]
+    return (
+        units,
+        Rate("specialise: parameters", epsilons, tuple(counted), gamma),
+        Rate("memorise: weights that are not zero", epsilons, tuple(connected), 1 + gamma),
+        Rate("memorise: parameters, zeros included", epsilons, tuple(dense), max(2.0, 1 + gamma)),
+    )
+
+
+def _network_rate(task: RetrievalTask, epsilons: tuple[float, ...], seed: int) -> Rate:
+    coordinates = coordinates_of(task, seed=seed)
+    outer = Outer(task, coordinates)
+    share = 4 * max(outer.steepness, 1e-12) * task.dimension
+
+    def units(epsilon: float) -> float:
+        nets = [coordinate.network(epsilon / share, seed=seed) for coordinate in coordinates]
+        return float(sum(net.units for net in nets) + outer.network(epsilon / 2, seed=seed).units)
+
+    worst = float(max(task.token_dim, task.dimension))
+    return Rate("units of the networks", epsilons, tuple(units(epsilon) for epsilon in epsilons), worst)
+
+
+@dataclass(frozen=True)
+class GapRate(Rate):
+    """The closest representation gap of candidates whose targets are 3 epsilon apart, at one length."""
+
+    length: int
+    candidates: tuple[int, ...]
+
+    @property
+    def exponent(self) -> float:
+        """A gap falls with epsilon: the slope of log(gap) against log(epsilon)."""
+        return -super().exponent
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields and the exponent."""
+        return {**super().to_json(), "length": self.length, "candidates": list(self.candidates)}
+
+
+def gap_rates(
+    *,
+    lengths: Sequence[int] = (5, 6, 7, 8),
+    points: Sequence[int] = (2, 3, 4, 6, 8, 12, 16, 24),
+    candidates: int = 300_000,
+    seed: int = 0,
+) -> tuple[GapRate, ...]:
+    """Bowls with D = 2 and one head of one number: the closest gap against epsilon, beside k + 1.
+
+    So few dimensions that every candidate can be tried, as the proof would: lengths and points whose
+    candidates are more than `candidates` are left out. The model is a random start with a curved encoder;
+    with a straight one many candidates would coincide exactly.
+    """
+    task = bowls(dimension=2, token_dim=2, wells=[[0.15, 0.2], [0.8, 0.75]])
+    architecture = Architecture(token_dim=2, heads=1, head_dim=1, encoder_activation="tanh")
+    model = jax.tree.map(
+        lambda leaf: 3 * np.asarray(leaf, np.float64), Transformer.initialise(architecture, seed=seed)
+    )
+    rates = []
+    for length in lengths:
+        found = [
+            pigeonhole(model, task, length, points=count, candidates=candidates, seed=seed)
+            for count in points
+            if count ** (length - 2) <= candidates
+        ]
+        found = [pair for pair in found if pair.representation_gap > ROUNDING]
+        if len(found) < 2:
+            raise InvalidInput(
+                f"length = {length}: fewer than two numbers of points fit into {candidates} candidates"
+            )
+        setting = Setting(dimension=2, heads=1, head_dim=1, length=length, token_dim=2)
+        exponent = lower_bound(setting).exponent
+        assert exponent is not None
+        rates.append(
+            GapRate(
+                f"closest gap at T = {length}",
+                tuple(pair.epsilon for pair in found),
+                tuple(pair.representation_gap for pair in found),
+                exponent + 1,
+                length,
+                tuple(pair.candidates for pair in found),
+            )
+        )
+    return tuple(rates)
+
+
+def _checked(epsilons: Sequence[float]) -> tuple[float, ...]:
+    checked = tuple(finite_number("epsilon", epsilon, above=0) for epsilon in epsilons)
+    if len(set(checked)) < 2:
+        raise InvalidInput(f"epsilons = {list(checked)}: allowed are at least two different ones")
+    return checked

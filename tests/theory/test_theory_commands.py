@@ -1,0 +1,114 @@
+"""The theory on the command line: what it prints, what it keeps, and what it says to a slip."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        from headcount.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["headcount", *arguments])
+        capsys.readouterr()
+        try:
+            main()
+        except SystemExit as end:
+            return end.code or 0, *capsys.readouterr()
+        return 0, *capsys.readouterr()
+
+    return call
+
+
+@pytest.mark.parametrize("kind", ["specialise", "memorise"])
+def test_construct_stays_under_its_bound(command, kind):
+    code, out, err = command("construct", kind, "extremes", "--length", "4", "--epsilon", "0.1", "--json")
+    made = json.loads(out)
+    assert (code, err) == (0, "")
+    assert made["measured_error"] <= made["bound"] < 0.1
+    assert made["heads"] == (2 if kind == "specialise" else 1)
+
+
+def test_construct_explains_itself_in_80_columns_and_writes_weights(command, tmp_path):
+    code, out, _ = command(
+        "construct",
+        "specialise",
+        "bowls",
+        "--dimension",
+        "2",
+        "--token-dim",
+        "1",
+        "--length",
+        "4",
+        "--out",
+        "w.npz",
+    )
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert "measured error" in out and "proven" in out and "assumption 3" in out
+    with np.load(tmp_path / "w.npz") as saved:
+        assert saved["class_token"].shape == (4,)
+        assert {"encoder.weights[0]", "readout.biases[1]", "attention.query"} <= set(saved)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fragment"),
+    [
+        (["construct", "specialise", "bowls", "--epsilon", "0"], "epsilon = 0.0: allowed is"),
+        (["construct", "specialise", "bowls", "--epsilon", "nan"], "epsilon = nan"),
+        (["construct", "specialise", "bowls", "--epsilon", "1e-30"], "would be possible"),
+        (["construct", "memorise", "bowls", "--length", "64"], "would fit"),
+        (["construct", "specialise", "bowls", "--length", "0"], "length = 0"),
+        (["construct", "specialise", "bowl"], "bowls"),
+        (["construct", "neither", "bowls"], "neither"),
+        (["construct", "specialise", "bowls", "--out", "w.txt"], "w.txt"),
+        (["construct", "specialise", "bowls", "--positions", "some"], "first half"),
+        (["bounds", "--dimension", "0", "--heads", "1", "--head-dim", "1", "--length", "8"], "dimension = 0"),
+        (["collide", "max_som"], "max_sum"),
+        (["rates", "bowl"], "bowls"),
+    ],
+)
+def test_a_slip_is_one_line_and_leaves_nothing(command, arguments, fragment, tmp_path):
+    code, out, err = command(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("headcount: error: ") and err.count("\n") == 1
+    assert fragment in err
+    assert not list(tmp_path.iterdir())
+
+
+COLLIDE = (
+    "collide", "bowls", "--dimension", "2", "--token-dim", "1", "--length", "4", "--most-heads", "1",
+    "--steps", "100", "--train-samples", "256", "--seeds", "1", "--pairs", "2", "--candidates", "100",
+    "--out", "found",
+)  # fmt: skip
+
+
+def test_collide_trains_searches_draws_and_resumes(command, tmp_path):
+    code, out, err = command(*COLLIDE)
+    assert code == 0, err
+    assert err.count("searching") == 1
+    assert max(map(len, out.splitlines())) <= 80
+    folder = tmp_path / "found"
+    assert "vegaEmbed" in (folder / "collisions.html").read_text()
+
+    row = json.loads((folder / "collisions" / "T4-h1.json").read_text())
+    assert np.shape(row["inside"]["first"]) == (4, 1)
+    row = {name: value for name, value in row.items() if name in ("settings", "heads", "lemma")}
+    kept = {path: path.stat().st_mtime_ns for path in folder.rglob("*.*") if path.suffix != ".html"}
+    code, out, err = command(*COLLIDE, "--json")
+    assert (code, err) == (0, "")
+    (told,) = json.loads(out)["collisions"]
+    assert row.items() <= told.items()
+    assert kept == {path: path.stat().st_mtime_ns for path in kept}  # nothing is trained or searched again
+
+    (folder / "collisions" / "T4-h1.json").write_text("{ damaged")
+    for path in (folder / "models").iterdir():
+        path.write_bytes(b"")  # a member without its weights is trained again
+    code, out, err = command(*COLLIDE, "--json")
+    assert code == 0, err
+    assert json.loads(out)["collisions"] == [told]
