@@ -18,6 +18,7 @@ from headcount.tasks import RetrievalTask as RetrievalTask
 from headcount.tasks import check as check
 from headcount.theory import bounds as bounds
 from headcount.theory import collide as collide
+from headcount.theory import dense as dense
 from headcount.theory import memorise as memorise
 from headcount.theory import specialise as specialise
 from headcount.version import __version__ as __version__

@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 from headcount.commands.bounds import bounds
 from headcount.commands.collide import collide
 from headcount.commands.construct import construct
+from headcount.commands.density import density
 from headcount.commands.rates import rates
 from headcount.commands.training import INTERRUPTED
 from headcount.errors import HeadcountError, InvalidInput
@@ -107,9 +108,11 @@ THEORY = "The theory"
 BOUNDS = "headcount bounds --dimension 4 --heads 3 --head-dim 8 --length 128"
 CONSTRUCT = "headcount construct specialise bowls --dimension 4 --token-dim 2 --length 64"
 COLLIDE = "headcount collide max_sum --dimension 4 --length 16 --length 64 --out collisions"
+DENSITY = "headcount density 'sin(3*x[0,0]) * x[4,0]' --length 8 --degree 6"
 app.command(rich_help_panel=THEORY, epilog=f"Example:  {BOUNDS}")(bounds)
 app.command(rich_help_panel=THEORY, epilog=f"Example:  {CONSTRUCT}")(construct)
 app.command(rich_help_panel=THEORY, epilog=f"Example:  {COLLIDE}")(collide)
+app.command(rich_help_panel=THEORY, epilog=f"Example:  {DENSITY}")(density)
 app.command(rich_help_panel=THEORY, epilog="Example:  headcount rates --json")(rates)
 
 

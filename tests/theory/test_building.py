@@ -267,7 +267,9 @@ def test_the_possible_epsilon_serves_every_network() -> None:
         return build
 
     builders = [(needs(1e-3), 0.5), (needs(3e-3), 0.25), (needs(1e-9), 1.0)]
-    with pytest.raises(OutOfReach, match=r"epsilon = 1e-30: least is 0\.003; epsilon = 0\.013 would") as raised:
+    with pytest.raises(
+        OutOfReach, match=r"epsilon = 1e-30: least is 0\.003; epsilon = 0\.013 would"
+    ) as raised:
         within_reach(1e-30, builders, finest=1e-12)
     assert len(within_reach(raised.value.possible, builders, finest=1e-12)) == 3
     with pytest.raises(OutOfReach, match=r"float64 .* epsilon = 0\.1 would"):

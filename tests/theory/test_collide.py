@@ -3,7 +3,7 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,6 +57,15 @@ landscape_of = cache(survey)
 @pytest.fixture(autouse=True)
 def _one_search_per_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pigeonhole_module, "survey", landscape_of)
+
+
+@pytest.fixture(autouse=True)
+def _compiled_quickly() -> Iterator[None]:
+    """Programs that run once for a moment need no more than to be right."""
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 def distance(token: jax.Array) -> jax.Array:

@@ -15,7 +15,7 @@ COLUMNS = 80
 
 def density(
     expression: Annotated[
-        str, typer.Argument(help="A formula in x[t, j], entry j of token t, from 0.", show_default=False)
+        str, typer.Argument(help="A formula in x\\[t, j], entry j of token t, from 0.", show_default=False)
     ],
     length: Annotated[int, typer.Option(help="T, the tokens of a sequence.")] = 8,
     token_dim: Annotated[int, typer.Option(help="d, the numbers of a token.")] = 1,
@@ -26,15 +26,16 @@ def density(
         bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")
     ] = False,
 ) -> None:
-    """Turn any formula into a retrieval target, and see how close it comes.
+    r"""Turn any formula into a retrieval target, and see how close it comes.
 
-    A formula is made of numbers, pi, x, x[t, j], + - * / ** and sin, cos, tanh, exp,
+    A formula is made of numbers, pi, x, x\[t, j], + - * / ** and sin, cos, tanh, exp,
     log, sqrt, abs, min, max, mean, sum. Its errors are the largest for x in [0, 1]
     that ascents from many starts find, at the sharpness and degree asked for and below.
     Takes about half a minute as it stands, and longer with more monomials.
     """
-    from headcount.theory.density import check_size, dense
+    from headcount.theory.density import dense
     from headcount.theory.expression import Expression
+    from headcount.theory.limits import check_size
 
     check_size(length=length, token_dim=token_dim, degree=degree)
     target = Expression(expression, length=length, token_dim=token_dim)

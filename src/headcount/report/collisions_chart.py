@@ -8,7 +8,8 @@ import altair as alt
 from headcount.report.colours import head_colours
 
 WIDTH, HEIGHT = 330, 300
-INSIDE, ANYWHERE = "like the data", "anywhere"
+INSIDE, TYPICAL, ANYWHERE = "like the data, largest", "like the data, median", "anywhere, largest"
+DASHES = {INSIDE: [1, 0], TYPICAL: [1, 4], ANYWHERE: [6, 4]}
 _FLOOR = 1e-6
 _TEXT: dict[str, Any] = {
     **{"labelColor": "currentColor", "labelFontSize": 12},
@@ -19,7 +20,8 @@ _TEXT: dict[str, Any] = {
 def collisions_chart(found: Sequence[dict[str, Any]], *, dimension: int, title: str) -> alt.HConcatChart:
     """Two panels over the heads, a line per length: the gap, and the Lipschitz constant that it asks for.
 
-    Full lines are pairs like the data, broken ones pairs anywhere; a rule marks h = D. `found` is a list of
+    Full lines are the largest of pairs like the data, dotted ones their median, broken ones the largest of
+    pairs anywhere; a rule marks h = D. `found` is a list of
     rows as `Collisions.to_json` writes them.
     """
     rows = [
@@ -33,16 +35,25 @@ def collisions_chart(found: Sequence[dict[str, Any]], *, dimension: int, title: 
         for row in found
         for key, where in (("inside", INSIDE), ("anywhere", ANYWHERE))
     ]
+    medians = [
+        {
+            "heads": row["heads"],
+            "length": row["length"],
+            "where": TYPICAL,
+            "gap": max(row["inside"]["typical_gap"], _FLOOR),
+        }
+        for row in found
+    ]
     chart: alt.HConcatChart = (
         alt.HConcatChart(
             hconcat=[
-                _panel(rows, "gap", "target gap at one representation, in deviations", dimension),
-                _panel(rows, "lipschitz", "Lipschitz constant that a readout would need, at least", dimension),
+                _panel(rows + medians, "gap", "target gap at one representation, in deviations", dimension),
+                _panel(rows, "lipschitz", "Lipschitz constant needed by a readout, at least", dimension),
             ],
             spacing=36,
             title=alt.TitleParams(
                 text=f"Two sequences, one representation, two targets: {title}",
-                subtitle="Below D heads a model cannot see large differences; from D heads on it sees them.",
+                subtitle="Below D heads a model cannot see large differences; from D on it can, where it was trained.",
                 fontSize=14,
                 subtitleFontSize=12,
                 anchor="start",
@@ -73,11 +84,6 @@ def _panel(rows: list[dict[str, Any]], value: str, title: str, dimension: int) -
             title="length T",
             scale=alt.Scale(domain=lengths, range=head_colours(below=0, enough=len(lengths))),
         ),
-        strokeDash=alt.StrokeDash(
-            "where:N",
-            title="both sequences",
-            scale=alt.Scale(domain=[INSIDE, ANYWHERE], range=[[1, 0], [5, 4]]),
-        ),
         tooltip=["heads:O", "length:O", "where:N", alt.Tooltip(f"{value}:Q", format=".3g")],
     )
     enough = (
@@ -85,8 +91,17 @@ def _panel(rows: list[dict[str, Any]], value: str, title: str, dimension: int) -
         .mark_rule(strokeDash=[2, 3], opacity=0.5, color="currentColor")
         .encode(x=alt.X("heads:O", title="heads h"))
     )
+    lines = base.mark_line(strokeWidth=2).encode(
+        strokeDash=alt.StrokeDash(
+            "where:N",
+            title="pairs of sequences",
+            scale=alt.Scale(domain=list(DASHES), range=list(DASHES.values())),
+            legend=alt.Legend(symbolType="stroke", symbolSize=600, symbolStrokeColor="gray", labelLimit=200),
+        )
+    )
+    points = base.mark_point(size=40, filled=True, opacity=1).encode(detail="where:N")
     return alt.LayerChart(
-        layer=[enough, base.mark_line(strokeWidth=2), base.mark_point(size=50, filled=True, opacity=1)],
+        layer=[enough, lines, points],
         width=WIDTH,
         height=HEIGHT,
     )

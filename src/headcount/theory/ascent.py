@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-Function = Callable[[Float[Array, "..."]], Float[Array, ""]]
+Function = Callable[..., Float[Array, ""]]
 
 _FIRST, _HIGHEST = 384, 64  # of the starts
 _SIZES = np.geomspace(0.2, 1e-5, 200)  # of the cube's edge
@@ -22,26 +23,40 @@ class Highest:
     point: Float[np.ndarray, "..."]
 
 
-def highest(function: Function, starts: Float[np.ndarray, "starts ..."]) -> Highest:
-    """The best of many climbs, from the first of the starts and from the highest, in float64.
+def highest(
+    function: Function, starts: Float[np.ndarray, "starts ..."], *parameters: float | np.ndarray
+) -> Highest:
+    """The best of many climbs on function(x, *parameters), in float64.
 
-    That is evidence, not a proof: a peak narrower than the gaps between the starts can be missed.
+    They begin at the first of the starts and at the highest. That is evidence, not a proof: a peak
+    narrower than the gaps between the starts can be missed. Equal functions are compiled once.
 
-    >>> highest(lambda x: -jnp.sum(jnp.abs(x - 0.25)), np.zeros((1, 2))).point.round(3)
+    >>> highest(lambda x, centre: -jnp.sum(jnp.abs(x - centre)), np.zeros((1, 2)), 0.25).point.round(3)
     array([0.25, 0.25])
     """
     with jax.enable_x64(True):
-        heights = np.nan_to_num(np.asarray(jax.jit(jax.vmap(function))(starts)), nan=-np.inf)
-        chosen = np.concatenate([starts[:_FIRST], starts[np.argsort(-heights)[:_HIGHEST]]])
-        values, points = jax.jit(lambda starts: climbs(function, starts, _SIZES))(chosen)
-    top = int(np.argmax(values))
-    return Highest(float(values[top]), np.asarray(points[top]))
+        value, point = _best_climb(function, starts, *parameters)
+    return Highest(float(value), np.asarray(point))
+
+
+@partial(jax.jit, static_argnums=0)
+def _best_climb(
+    function: Function, starts: Float[Array, "starts ..."], *parameters: Array
+) -> tuple[Float[Array, ""], Float[Array, "..."]]:
+    def height(x: Float[Array, "..."]) -> Float[Array, ""]:
+        return function(x, *parameters)
+
+    heights = jnp.nan_to_num(jax.vmap(height)(starts), nan=-jnp.inf, posinf=jnp.inf)
+    chosen = jnp.concatenate([starts[:_FIRST], starts[jnp.argsort(-heights)[:_HIGHEST]]])
+    values, points = climbs(height, chosen, _SIZES)
+    top = jnp.argmax(values)
+    return values[top], points[top]
 
 
 def climbs(
     function: Function, starts: Float[Array, "starts ..."], sizes: Float[np.ndarray, " steps"]
 ) -> tuple[Float[Array, " starts"], Float[Array, "starts ..."]]:
-    """X ← clip(x + η ∇f / max|∇f|) with η from `sizes`: the best value of each path, and where.
+    """(x ← clip(x + η ∇f / max|∇f|) with η from `sizes`): the best value of each path, and where.
 
     Only the direction of the gradient counts, so a kink or a slope of any size is climbed alike, and the
     best point of a path is kept, not its last. What is not a number is no height.
@@ -64,5 +79,5 @@ def _climb(
             jnp.where(better, point, best_point),
         ), None
 
-    (_, best, best_point), _ = jax.lax.scan(step, (start, -jnp.inf, start), sizes)
+    (_, best, best_point), _ = jax.lax.scan(step, (start, jnp.asarray(-jnp.inf, start.dtype), start), sizes)
     return best, best_point

@@ -5,7 +5,6 @@ log(C(T, m) + 1) / λ; a polynomial of the sequence then follows the target. The
 docs/theory/density.md.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,19 +17,17 @@ from jaxtyping import Array, Float
 from headcount.errors import InvalidInput
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.ascent import Highest, highest
+from headcount.theory.limits import check_size
 from headcount.theory.minimax import fit, spread
-from headcount.theory.polynomial import Polynomial, monomials
+from headcount.theory.polynomial import Basis, Polynomial
 from headcount.theory.recovery import Recovery, retrievals
 from headcount.validation import finite_number, whole_number
 
-Target = Callable[[Float[Array, "length token_dim"]], Float[Array, ""]]
+Sequence = Float[Array, "length token_dim"]
+Target = Callable[[Sequence], Float[Array, ""]]
 Sequences = Float[np.ndarray, "count length token_dim"]
 
-SHORTEST = 4
-MOST_RETRIEVALS = 2_000
-MOST_MONOMIALS = 5_000
 BLUNTEST, SHARPEST = 1e-3, 1e9
-_COUNTABLE_LENGTH = 200  # beyond, the number of sets has more digits than anyone reads
 _MOST_CORNERS, _CLOUD = 256, 2048
 
 
@@ -82,15 +79,12 @@ class Density:
 
     def recovery_error(self) -> float:
         """The largest |recovered − x| that is found; it cannot exceed `recovery_bound`."""
-
-        def off(x: Float[Array, "length token_dim"]) -> Float[Array, ""]:
-            return jnp.max(jnp.abs(self.recovery(self.recovery.extrema_of(x)) - x))
-
-        return highest(off, self._starts).value
+        return highest(_lost, self._starts, self.recovery.sharpness).value
 
     def polynomial_error(self) -> float:
         """The largest |polynomial − target| that is found: what is left however sharp the recovery."""
-        return highest(lambda x: jnp.abs(self.polynomial(x.ravel()) - self.target(x)), self._starts).value
+        off = _PolynomialOff(self.target, self.polynomial.basis)
+        return highest(off, self._starts, self.polynomial.coefficients).value
 
     def measured_error(self) -> float:
         """The largest |task.target − target| over [0,1]^{T×d} that ascents from many starts find."""
@@ -99,13 +93,8 @@ class Density:
     @cached_property
     def worst(self) -> Highest:
         """Where the task is furthest from the target, and how far."""
-
-        def off(x: Float[Array, "length token_dim"]) -> Float[Array, ""]:
-            # What the task does, with all retrievals at once: one by one they take minutes to compile.
-            recovered = self.recovery(self.recovery.extrema_of(x))
-            return jnp.abs(self.polynomial(recovered.ravel()) - self.target(x))
-
-        point = highest(off, self._starts).point
+        off = _TaskOff(self.target, self.polynomial.basis)
+        point = highest(off, self._starts, self.polynomial.coefficients, self.recovery.sharpness).point
         with jax.enable_x64(True):
             x = jnp.asarray(point)
             return Highest(float(jnp.abs(self.task.target(x)[0] - self.target(x))), point)
@@ -114,6 +103,39 @@ class Density:
     def _starts(self) -> Sequences:
         # Another seed than the fit's: points that it has seen would flatter it.
         return starts(length=self.recovery.length, token_dim=self.recovery.token_dim, seed=self.seed + 1)
+
+
+@dataclass(frozen=True)
+class _PolynomialOff:
+    """|q(x) − f(x)|: equal for the same target and degree, so that it is compiled once for both."""
+
+    target: Target
+    basis: Basis
+
+    def __call__(self, x: Sequence, coefficients: Array) -> Float[Array, ""]:
+        return jnp.abs(Polynomial(self.basis, coefficients)(x.ravel()) - self.target(x))
+
+
+@dataclass(frozen=True)
+class _TaskOff:
+    """|q(recovered x) − f(x)|: all retrievals at once, as one by one they take minutes to compile."""
+
+    target: Target
+    basis: Basis
+
+    def __call__(self, x: Sequence, coefficients: Array, sharpness: Array) -> Float[Array, ""]:
+        return jnp.abs(
+            Polynomial(self.basis, coefficients)(_recovered(x, sharpness).ravel()) - self.target(x)
+        )
+
+
+def _lost(x: Sequence, sharpness: Array) -> Float[Array, ""]:
+    return jnp.max(jnp.abs(_recovered(x, sharpness) - x))
+
+
+def _recovered(x: Sequence, sharpness: Array) -> Sequence:
+    recovery = Recovery(*x.shape, sharpness)
+    return recovery(recovery.extrema_of(x))
 
 
 def dense(
@@ -141,43 +163,6 @@ def dense(
 
     polynomial = fit(flat, variables=length * token_dim, degree=degree, seed=seed)
     return Density(target, recovery, polynomial, seed)
-
-
-def check_size(*, length: int, token_dim: int, degree: int) -> None:
-    """Refuse what is not possible or would be too large, before anything is computed."""
-    whole_number("length", length, at_least=SHORTEST)
-    whole_number("token_dim", token_dim, at_least=1)
-    whole_number("degree", degree, at_least=1)
-    limit = f"{MOST_RETRIEVALS:,} retrievals are the limit"
-    if retrievals(length=SHORTEST, token_dim=token_dim) > MOST_RETRIEVALS:
-        most = MOST_RETRIEVALS // retrievals(length=SHORTEST, token_dim=1)
-        raise InvalidInput(
-            f"token_dim = {token_dim}: allowed is {most} or less; length {SHORTEST} would take "
-            f"{_counted(retrievals(length=SHORTEST, token_dim=token_dim))}, and {limit}"
-        )
-    longest = SHORTEST
-    while retrievals(length=longest + 1, token_dim=token_dim) <= MOST_RETRIEVALS:
-        longest += 1
-    if length > longest:
-        takes = (
-            _counted(retrievals(length=length, token_dim=token_dim))
-            if length <= _COUNTABLE_LENGTH
-            else f"more than 2^{length // 2}"
-        )
-        raise InvalidInput(
-            f"length = {length}: allowed is {longest} or less at token_dim {token_dim}; "
-            f"it would take {takes}, and {limit}"
-        )
-    variables = length * token_dim
-    size = monomials(variables=variables, degree=degree)
-    if size > MOST_MONOMIALS:
-        most = 1
-        while monomials(variables=variables, degree=most + 1) <= MOST_MONOMIALS:
-            most += 1
-        raise InvalidInput(
-            f"degree = {degree}: allowed is {most} or less for {variables} numbers; "
-            f"it would take {_counted(size)} monomials, and {MOST_MONOMIALS:,} are the limit"
-        )
 
 
 def starts(*, length: int, token_dim: int, seed: int) -> Sequences:
@@ -216,14 +201,12 @@ def _check_scalar(target: Target, *, length: int, token_dim: int) -> None:
             raise
         reason = str(error).partition("\n")[0]
         raise InvalidInput(f"target cannot be applied to {where}: {reason}") from error
-    shape, dtype = getattr(found, "shape", None), getattr(found, "dtype", None)
-    if shape != () or dtype is None or jnp.issubdtype(dtype, jnp.complexfloating):
-        raise InvalidInput(f"target gives {found} for {where}: allowed is one real number")
+    shape, dtype = getattr(found, "shape", "unknown"), getattr(found, "dtype", "unknown")
+    if shape != () or jnp.issubdtype(dtype, jnp.complexfloating):
+        raise InvalidInput(
+            f"target gives the shape {shape} and type {dtype} for {where}: allowed is one real number"
+        )
 
 
 def _sharpness(value: float) -> float:
     return finite_number("sharpness", value, at_least=BLUNTEST, at_most=SHARPEST)
-
-
-def _counted(count: int) -> str:
-    return f"{count:,}" if count < 10**9 else f"about 1e{math.log10(count):.0f}"

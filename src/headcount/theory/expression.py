@@ -38,7 +38,9 @@ OVER_ENTRIES: dict[str, Callable[..., Array]] = {
     "mean": jnp.mean,
     "sum": jnp.sum,
 }
-ALLOWED = f"numbers, pi, x, x[t, j], + - * / **, {', '.join([*ENTRYWISE, *OVER_ENTRIES])}, and nothing else"
+ALLOWED = (
+    f"finite numbers, pi, x, x[t, j], + - * / **, {', '.join([*ENTRYWISE, *OVER_ENTRIES])}, and nothing else"
+)
 
 
 @dataclass(frozen=True)

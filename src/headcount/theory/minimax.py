@@ -19,7 +19,7 @@ Points = Float[np.ndarray, "points variables"]
 
 ROUNDS = 16
 _FEWEST_POINTS, _POINTS_PER_MONOMIAL = 500, 3
-_FEWEST_CLIMBS, _MOST_CLIMBS = 256, 1536
+_FEWEST_CLIMBS, _MOST_CLIMBS = 256, 768
 _STEPS = np.geomspace(0.2, 1e-3, 20)  # of the cube's edge: near a worst point is good enough
 _MASS = 0.1  # of a round's worst points, next to 1 for all points of the first fit
 _ROWS = 2048  # of the design matrix at a time: it is never whole in memory

@@ -85,7 +85,7 @@ class Polynomial:
     """
 
     basis: Basis
-    coefficients: Float[np.ndarray, "left right"]
+    coefficients: Float[np.ndarray, "left right"] | Float[Array, "left right"]
 
     def __call__(self, u: Float[Array, " variables"]) -> Float[Array, ""]:
         """p(u), in the precision of u."""

@@ -78,6 +78,7 @@ def pigeonhole(
     if epsilon is not None:
         finite_number("epsilon", epsilon, above=0)
     candidates = whole_number("candidates", candidates, at_least=2, at_most=MOST_CANDIDATES)
+    model = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), model)
     with jax.enable_x64(True):
         segments = _segments(task, seed)
         layout = _layout(model, task, length, segments)

@@ -1,0 +1,330 @@
+"""Theorem 1: the sequence comes back, the polynomial follows, and what is too large is refused."""
+
+import itertools
+import json
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.polynomial import chebyshev
+from scipy.special import logsumexp
+
+from headcount.commands.density import density as density_command
+from headcount.errors import InvalidInput
+from headcount.theory.ascent import highest
+from headcount.theory.density import dense, starts
+from headcount.theory.limits import MOST_MONOMIALS, MOST_RETRIEVALS, check_size
+from headcount.theory.minimax import fit
+from headcount.theory.polynomial import Basis, exponents, monomials
+from headcount.theory.recovery import Recovery, retrievals, set_size
+
+SIZES = [(4, 1), (5, 1), (8, 1), (9, 1), (5, 2)]
+TARGETS = {
+    "smooth": lambda x: jnp.sin(3 * x[0, 0]) * x[4, 0],
+    "kinked": lambda x: jnp.abs(x[0, 0] - x[1, 0]),
+    "median": lambda x: jnp.median(x),
+}
+RECOVERED = {
+    size: jax.jit(
+        lambda x, sharpness, size=size: Recovery(*size, sharpness)(Recovery(*size, 1.0).extrema_of(x))
+    )
+    for size in SIZES
+}
+
+
+@pytest.fixture(scope="module")
+def small():
+    return dense(TARGETS["smooth"], token_dim=1, length=5, sharpness=50.0, degree=3)
+
+
+def recovered_exactly(x):
+    """One coordinate, by the definitions: subsets by hand, hard extrema, and the minimum in the formula."""
+    length = len(x)
+    sets = list(itertools.combinations(range(length), set_size(length)))
+    Y = np.array([max(min(x[list(U)]) for U in sets if t in U) for t in range(length)])
+    Z = np.array([min(max(x[list(U)]) for U in sets if t in U) for t in range(length)])
+    return Y + Z - np.minimum(Z, Y.max())
+
+
+def recovered_smoothly(x, sharpness):
+    """One coordinate, by the definitions, with log-sum-exps."""
+    length = len(x)
+    sets = list(itertools.combinations(range(length), set_size(length)))
+
+    def most(values):
+        return logsumexp(sharpness * np.array(values)) / sharpness
+
+    def positive_part(value):
+        return most([value, 0.0])
+
+    b = most([min(x[list(U)]) for U in sets])
+    entries = []
+    for t in range(length):
+        Y = most([min(x[list(U)]) for U in sets if t in U])
+        Z = -most([-max(x[list(U)]) for U in sets if t in U])
+        entry = Y + positive_part(Z - b)
+        entries.append(positive_part(entry) - positive_part(entry - 1))
+    return np.array(entries)
+
+
+def polynomial_term_by_term(polynomial, u):
+    left, right = polynomial.basis.halves
+    total = 0.0
+    for row, column in zip(*polynomial.basis.pairs, strict=True):
+        term = polynomial.coefficients[row, column]
+        for entry, power in zip(u, [*left[row], *right[column]], strict=True):
+            unit = np.eye(power + 1)[power]
+            term *= chebyshev.chebval(2 * entry - 1, unit) * (math.sqrt(2) if power else 1.0)
+        total += term
+    return total
+
+
+def sequences(length):
+    random = np.random.default_rng(length)
+    yield from random.uniform(size=(20, length))
+    yield from random.integers(0, 3, size=(20, length)) / 2
+    yield from np.sort(random.uniform(size=(5, length)))
+    yield from -np.sort(-random.uniform(size=(5, length)))
+    yield np.full(length, 0.3)
+
+
+@pytest.mark.parametrize("length", range(4, 11))
+def test_hard_extrema_give_the_sequence_back(length):
+    for x in sequences(length):
+        np.testing.assert_allclose(recovered_exactly(x), x, atol=1e-15)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), size=st.sampled_from(SIZES), sharpness=st.sampled_from([0.5, 10.0, 1e3, 1e6]))
+def test_smooth_extrema_stay_within_the_bound_and_the_cube(data, size, sharpness):
+    entries = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(0, 1, allow_subnormal=False)
+    x = data.draw(arrays(np.float64, size, elements=entries))
+    with jax.enable_x64(True):
+        recovered = np.asarray(RECOVERED[size](x, sharpness))
+    bound = math.log(math.comb(size[0], set_size(size[0])) + 1) / sharpness
+    assert Recovery(*size, sharpness).bound == pytest.approx(bound)
+    assert np.abs(recovered - x).max() <= bound * (1 + 1e-9)
+    assert 0 <= recovered.min() and recovered.max() <= 1
+
+
+@pytest.mark.parametrize("size", [size for size in SIZES if size[0] > 4])
+def test_no_smaller_bound_would_hold(size):
+    x = np.zeros(size)
+    x[0] = 1
+    with jax.enable_x64(True):
+        missed = 1 - np.asarray(RECOVERED[size](x, 1e3))[0]
+    np.testing.assert_allclose(missed, Recovery(*size, 1e3).bound, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("length", "token_dim", "count"), [(8, 1, 56), (8, 2, 112), (5, 2, 40), (13, 1, 1430)]
+)
+def test_the_number_of_retrievals(length, token_dim, count):
+    recovery = Recovery(length, token_dim, 1.0)
+    assert retrievals(length=length, token_dim=token_dim) == count
+    assert len(recovery.coordinate_functions) == len(recovery.positions) == len(recovery.extrema) == count
+
+
+def test_the_task_is_a_retrieval_target_by_definition(small):
+    task = small.task
+    assert small.dimension == task.dimension == len(task.coordinate_functions) == 20
+    assert all(4 * len(positions.indices(5)) >= 5 for positions in task.positions)
+    assert (
+        len({(positions, extremum) for positions, extremum in zip(task.positions, task.extrema, strict=True)})
+        == 20
+    )
+    assert task.distribution == "uniform"
+
+
+def test_all_retrievals_at_once_are_those_of_the_task():
+    density = dense(lambda x: x[0, 0], token_dim=2, length=5, degree=1)
+    x = np.random.default_rng(0).uniform(size=(5, 2))
+    with jax.enable_x64(True):
+        one_by_one, at_once = density.task.coordinates(x), density.recovery.extrema_of(jnp.asarray(x))
+    np.testing.assert_array_equal(one_by_one, at_once)
+
+
+def test_the_target_of_the_task_agrees_with_a_plain_reference(small):
+    batch = np.random.default_rng(1).uniform(size=(4, 5, 1))
+    with jax.enable_x64(True):
+        y = np.asarray(jax.jit(small.task.target)(batch))
+    plain = [
+        polynomial_term_by_term(small.polynomial, recovered_smoothly(x[:, 0], small.recovery.sharpness))
+        for x in batch
+    ]
+    np.testing.assert_allclose(y[:, 0], plain, rtol=0, atol=1e-12)
+
+
+def test_the_task_works_in_single_precision_too(small):
+    samples = small.task.sample(jax.random.key(0), count=3, length=5)
+    with jax.enable_x64(True):
+        exact = small.task.target(np.asarray(samples.x, np.float64))
+    assert samples.y.dtype == jnp.float32
+    np.testing.assert_allclose(samples.y, exact, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_error_falls_with_the_sharpness_and_with_the_degree(name):
+    target = TARGETS[name]
+    low = dense(target, token_dim=1, length=5, degree=1)
+    high = dense(target, token_dim=1, length=5, degree=5)
+    best = high.measured_error()
+    assert best < 0.7 * low.measured_error()
+    assert best < 0.7 * high.sharpened(10.0).measured_error()
+
+
+def test_the_error_is_at_most_that_of_the_polynomial_and_of_the_recovery(small):
+    # |∂f/∂x_0| ≤ 3 and |∂f/∂x_4| ≤ 1 bound how much the target changes.
+    measured, alone = small.measured_error(), small.polynomial_error()
+    assert measured <= 1.05 * alone + 4 * small.recovery_bound
+    assert measured > alone
+
+
+def test_the_worst_input_is_in_the_cube_and_shows_the_error(small):
+    x = small.worst.point
+    assert x.shape == (5, 1) and x.min() >= 0 and x.max() <= 1
+    with jax.enable_x64(True):
+        off = abs(float(small.task.target(x)[0]) - float(small.target(x)))
+    assert small.measured_error() == off
+    random = np.random.default_rng(7).uniform(size=(2_000, 5, 1))
+    with jax.enable_x64(True):
+        anywhere = np.abs(jax.jit(small.task.target)(random)[:, 0] - jax.vmap(small.target)(random))
+    assert off >= anywhere.max()
+
+
+def test_the_search_for_the_recovery_error_finds_the_bound(small):
+    assert 0.95 * small.recovery_bound <= small.recovery_error() <= small.recovery_bound * (1 + 1e-9)
+
+
+def test_the_same_seed_gives_the_same_result():
+    def coefficients(seed):
+        return dense(TARGETS["median"], token_dim=1, length=4, degree=2, seed=seed).polynomial.coefficients
+
+    np.testing.assert_array_equal(coefficients(3), coefficients(3))
+    assert not np.array_equal(coefficients(3), coefficients(4))
+
+
+@pytest.mark.parametrize(("variables", "degree"), [(1, 3), (5, 3), (8, 2)])
+def test_a_polynomial_is_fitted_exactly(variables, degree):
+    powers = exponents(variables, degree)
+    assert (
+        len(powers) == monomials(variables=variables, degree=degree) == len(Basis(variables, degree).pairs[0])
+    )
+    weights = np.random.default_rng(0).normal(size=len(powers))
+
+    def function(u):
+        return jnp.sum(weights * jnp.prod(u ** powers.astype(float), axis=1))
+
+    fitted = fit(function, variables=variables, degree=degree, seed=0)
+    points = np.random.default_rng(1).uniform(0.01, 1, size=(50, variables))
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(jax.vmap(fitted)(points), jax.vmap(function)(points), atol=1e-8)
+
+
+def test_the_fit_is_nearly_the_best_possible():
+    """Chebyshev: of all cubics, the nearest to x^4 on [0, 1] is off by 2 / 4^4 / 2^... = 1 / 128."""
+    fitted = fit(lambda u: u[0] ** 4, variables=1, degree=3, seed=0)
+    off = highest(lambda u: jnp.abs(fitted(u) - u[0] ** 4), np.linspace(0, 1, 50)[:, None]).value
+    assert 1 / 128 * 0.999 <= off <= 1 / 128 * 1.25
+
+
+def test_starts_hold_ties_corners_and_sorted_sequences():
+    all_starts = starts(length=8, token_dim=1, seed=0)[..., 0]
+    assert all_starts.min() >= 0 and all_starts.max() <= 1
+    assert len(np.unique(all_starts[np.isin(all_starts, (0, 1)).all(axis=1)], axis=0)) == 2**8
+    assert (np.ptp(all_starts, axis=1) == 0).sum() >= 16
+    assert (np.diff(all_starts, axis=1) >= 0).all(axis=1).sum() >= 16
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"length": 3}, "length = 3: allowed is a whole number from 4 up"),
+        ({"length": 14}, "length = 14: allowed is 13 or less at token_dim 1; it would take 2,002 retrievals"),
+        ({"length": 10**12}, "allowed is 13 or less .* more than 2.500000000000 retrievals"),
+        (
+            {"length": 9, "token_dim": 12},
+            "allowed is 8 or less at token_dim 12; it would take 2,016 retrievals",
+        ),
+        ({"token_dim": 251}, "token_dim = 251: allowed is 250 or less; even length 4 would take 2,008"),
+        ({"token_dim": 0}, "token_dim = 0: allowed"),
+        ({"degree": 0}, "degree = 0: allowed"),
+        ({"degree": 7}, "degree = 7: allowed is 6 or less for 8 numbers; it would take 6,435 monomials"),
+        (
+            {"token_dim": 2, "degree": 5},
+            "degree = 5: allowed is 4 or less for 16 numbers; .* 20,349 monomials",
+        ),
+        ({"degree": 10**9}, "allowed is 6 or less for 8 numbers; it would take about 1e67 monomials"),
+        ({"sharpness": 0.0}, "sharpness = 0.0: allowed"),
+        ({"sharpness": -1.0}, "sharpness = -1.0: allowed"),
+        ({"sharpness": math.inf}, "sharpness = inf: allowed"),
+        ({"seed": -1}, "seed = -1: allowed"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_is_computed(change, line):
+    def never(x):
+        raise AssertionError("the target was looked at")
+
+    with pytest.raises(InvalidInput, match=line) as refusal:
+        dense(never, **{"token_dim": 1, "length": 8, "degree": 2} | change)
+    assert "\n" not in str(refusal.value)
+
+
+def test_the_limits_are_where_the_refusals_say():
+    check_size(length=13, token_dim=1, degree=2)
+    check_size(length=8, token_dim=1, degree=6)
+    check_size(length=8, token_dim=2, degree=4)
+    assert retrievals(length=13, token_dim=1) <= MOST_RETRIEVALS < retrievals(length=14, token_dim=1)
+    assert monomials(variables=16, degree=4) <= MOST_MONOMIALS < monomials(variables=16, degree=5)
+
+
+@pytest.mark.parametrize(
+    ("target", "line"),
+    [
+        (lambda x: x, r"target gives the shape \(4, 1\)"),
+        (lambda x: 1j * x[0, 0], "type complex64"),
+        (lambda x: "much", "target cannot be applied"),
+        (lambda x: x[0, 0] @ x, "target cannot be applied"),
+        (lambda x: jnp.log(x[0, 0]), "target = -inf at x = .*: allowed is a finite number"),
+        (lambda x: jnp.sqrt(x[0, 0] - 0.5), "target = nan at x = "),
+    ],
+)
+def test_a_target_that_is_no_finite_number_is_refused(target, line):
+    with pytest.raises(InvalidInput, match=line) as refusal:
+        dense(target, token_dim=1, length=4, degree=1)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("target", [lambda x: 2.0, lambda x: 1, lambda x: x[0, 0] > 2])
+def test_constants_of_any_type_are_targets(target):
+    density = dense(target, token_dim=1, length=4, degree=1)
+    assert density.measured_error() < 1e-9
+
+
+def test_the_command_prints_a_table_that_fits(capsys):
+    density_command("x[0,0] * x[3,0]", length=4, sharpness=100.0, degree=2)
+    out, err = capsys.readouterr()
+    assert "D = 8 retrievals, from all sets of 1 of 4 positions" in out
+    assert "15 monomials of degree 2 or less" in out and "degree 1" in out and "sharpness 10 " in out
+    assert max(len(line) for line in out.splitlines()) <= 80
+    assert err == ""
+
+
+def test_the_command_prints_json(capsys):
+    density_command("x[0,0]", length=4, sharpness=100.0, degree=1, as_json=True)
+    summary = json.loads(capsys.readouterr().out)
+    errors = {row["sharpness"]: row["error"] for row in summary["errors"]}
+    assert (summary["dimension"], summary["monomials"]) == (8, 5)
+    assert errors[1] > errors[10] > errors[100] > errors[None]
+    assert errors[100] <= summary["recovery_bound"]
+
+
+@pytest.mark.parametrize("wrong", [{"length": 2}, {"degree": 99}, {"sharpness": 0.0}, {"expression": "y"}])
+def test_the_command_refuses_at_once(wrong):
+    with pytest.raises(InvalidInput):
+        density_command(**{"expression": "x[0,0]", "length": 4, "degree": 1} | wrong)
