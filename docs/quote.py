@@ -92,6 +92,19 @@ def collisions() -> str:
     return "\n".join(lines)
 
 
+def density() -> str:
+    found = _json("density.json")
+    degrees = sorted({row["degree"] for row in found["errors"]})
+    errors = {(row["sharpness"], row["degree"]): row["error"] for row in found["errors"]}
+    lines = [f"| sharpness | {' | '.join(f'degree {degree}' for degree in degrees)} |"]
+    lines.append("|---" * (len(degrees) + 1) + "|")
+    for sharpness in dict.fromkeys(sharpness for sharpness, _ in errors):
+        name = "the polynomial alone" if sharpness is None else f"{sharpness:g}"
+        cells = (f"{errors[sharpness, degree]:.1e}" for degree in degrees)
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def built() -> str:
     lines = ["| task | D | T | 2ε | gap like the data | gap anywhere |", "|---|---|---|---|---|---|"]
     for row in _json("theory.json")["collisions_of_specialised_models"]:
@@ -123,6 +136,7 @@ QUOTES: dict[str, Callable[[], str]] = {
     "constructions": constructions,
     "collisions": collisions,
     "built": built,
+    "density": density,
     "rates": rates,
 }
 

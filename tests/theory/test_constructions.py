@@ -16,15 +16,27 @@ from models.model_references import reference
 from scipy.special import lambertw
 
 from headcount.errors import InvalidInput
-from headcount.tasks import RetrievalTask, bowls, bowls_product, bowls_several, extremes, max_sum
+from headcount.models import Transformer
+from headcount.tasks import RetrievalTask, bowls, bowls_product, check, extremes, max_sum
 from headcount.tasks.coordinates import Projection
 from headcount.theory import Construction, memorise, specialise
+from headcount.theory.building import construction as constructions
+from headcount.theory.building import fit as fitting
+from headcount.theory.building import shallow
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Maker = Callable[..., Construction]
 
+ONE_ANSWER = check(extremes(), length=4)
+
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.key)
 both = pytest.mark.parametrize("make", [specialise, memorise])
+
+
+@pytest.fixture(autouse=True)
+def one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checking a task takes longer than building for it; what is said about assumptions has its own tests."""
+    monkeypatch.setattr(constructions, "_found", lambda *_: ONE_ANSWER)
 
 
 def defined(task: RetrievalTask, x: FloatArray) -> FloatArray:
@@ -33,8 +45,13 @@ def defined(task: RetrievalTask, x: FloatArray) -> FloatArray:
         return np.asarray(jax.jit(task.target)(jnp.asarray(x)))
 
 
+def unfolded(model: Transformer, x: FloatArray) -> FloatArray:
+    """The model by plain NumPy: there is nothing to compile, which for a few sequences is the faster way."""
+    return np.array([reference(model, sequence).output for sequence in x])
+
+
 def distance(made: Construction, x: FloatArray) -> float:
-    return float(np.abs(made.predict(x) - defined(made.task, x)).max())
+    return float(np.abs(unfolded(made.model, x) - defined(made.task, x)).max())
 
 
 def own(*functions: Callable[..., Any], **options: Any) -> RetrievalTask:
@@ -53,37 +70,34 @@ def test_every_case_of_the_table_can_be_built_and_has_a_name_of_its_own() -> Non
         assert task.distribution == "uniform"
 
 
-def test_the_part_that_is_tested_has_every_kind() -> None:
-    for field in ("construction", "task", "positions"):
+def test_the_part_that_is_tested_comes_from_the_table_and_has_every_kind() -> None:
+    assert set(CASES) <= set(GRID) and set(TABLE.quick()) <= set(GRID)
+    for field in ("construction", "positions", "length"):
         assert {getattr(case, field) for case in CASES} == {getattr(case, field) for case in GRID}
-    assert {case.length for case in CASES} == set(TABLE.LENGTHS)
+    assert {case.task for case in TABLE.quick()} == {case.task for case in GRID}
 
 
 @every_case
-def test_definition_reference_and_construction_agree(case: Any) -> None:
+def test_definition_reference_construction_and_model_class_agree(case: Any) -> None:
     construction = made(case)
-    x = sequences(construction.task, case.length)
-    definition = defined(construction.task, x)
+    model, x = construction.model, sequences(construction.task, case.length)
+    definition, predicted = defined(construction.task, x), construction.predict(x)
     np.testing.assert_allclose(plain_targets(case, x), definition, rtol=1e-13, atol=1e-14)
-    assert np.abs(construction.predict(x) - definition).max() <= construction.bound.total < case.epsilon
+    assert np.abs(predicted - definition).max() <= construction.bound.total < case.epsilon
+    with jax.enable_x64(True):
+        plainly = jax.jit(jax.vmap(lambda sequence: model(sequence)))(jnp.asarray(x))
+    np.testing.assert_allclose(plainly, predicted, rtol=1e-10, atol=1e-10)
+    # The formula one head, one token and one unit at a time.
+    some = [0, 1, 9, 17, 25]
+    np.testing.assert_allclose(unfolded(model, x[some]), predicted[some], rtol=1e-10, atol=1e-10)
 
 
 @every_case
-def test_the_construction_is_a_member_of_the_model_class(case: Any) -> None:
-    construction = made(case)
-    model, x = construction.model, sequences(construction.task, case.length, count=2)
+def test_parameters_are_in_float64_and_counted(case: Any) -> None:
+    model = made(case).model
     assert all(leaf.dtype == np.float64 for leaf in jax.tree.leaves(model))
-    assert sum(leaf.size for part in (model.encoder, model.readout) for leaf in jax.tree.leaves(part)) == (
-        model.counted_parameters()
-    )
-    with jax.enable_x64(True):
-        plainly = np.asarray(jax.vmap(model)(jnp.asarray(x)))
-    predicted = construction.predict(x)
-    np.testing.assert_allclose(plainly, predicted, rtol=1e-10, atol=1e-10)
-    # The formula one head, one token and one unit at a time; the largest models would take it minutes.
-    if model.counted_parameters() < 50_000:
-        unfolded = [reference(model, sequence).output for sequence in x[[0, 3, 5]]]
-        np.testing.assert_allclose(unfolded, predicted[[0, 3, 5]], rtol=1e-10, atol=1e-10)
+    counted = [leaf.size for part in (model.encoder, model.readout) for leaf in jax.tree.leaves(part)]
+    assert sum(counted) == model.counted_parameters()
 
 
 @every_case
@@ -91,7 +105,7 @@ def test_no_ascent_leaves_the_bound(case: Any) -> None:
     construction = made(case)
     found = construction.measured_error(starts=20, steps=40)
     assert found.error <= construction.bound.total < case.epsilon
-    assert found.error == pytest.approx(distance(construction, found.x[None]), abs=1e-12)
+    assert found.error == pytest.approx(distance(construction, found.x[None]), abs=1e-10)
     assert found.x.min() >= 0 and found.x.max() <= 1
 
 
@@ -117,93 +131,96 @@ def test_the_search_finds_an_error_planted_at_a_corner() -> None:
     assert broken.measured_error().error > 0.25
 
 
-@pytest.mark.parametrize("positions", ["first half", ["first half", "second half"]], ids=str)
-def test_the_search_finds_a_gate_that_is_too_weak(positions: Any) -> None:
-    # Tokens must be at opposite corners on and off S_i: among random sequences that is one in 2^16.
-    construction = specialise(extremes(positions=positions), length=16, epsilon=0.01, gate=-1.0)
+def test_the_search_finds_a_gate_that_is_too_weak() -> None:
+    # Tokens must be at opposite ends on and off S_i, and those of one head so that they spare the other.
+    task = extremes(positions=["first half", "second half"])
+    construction = specialise(task, length=16, epsilon=0.01, gate=-1.0)
     assert construction.measured_error().error > 0.25
-    assert replace(construction, model=specialise(extremes(), length=16, epsilon=0.01).model)
 
 
-@pytest.mark.parametrize("length", [2, 16])
-def test_the_search_reaches_the_true_worst_case_of_a_soft_minimum(length: int) -> None:
+def test_the_search_reaches_the_true_worst_case_of_a_soft_minimum() -> None:
     # sup_u n u e^(−βu) / (1 + n e^(−βu)) = W(n/e) / β with n = T − 1: all tokens but one tie.
     task = own(Projection((1.0,)), token_dim=1)
-    construction = specialise(task, length=length, epsilon=0.05)
-    beta = construction.model.architecture.beta
-    worst = float(lambertw((length - 1) / np.e).real) / beta
+    construction = specialise(task, length=16, epsilon=0.05)
+    worst = float(lambertw(15 / np.e).real) / construction.model.architecture.beta
     assert 0.99 * worst <= construction.measured_error().error <= 1.0001 * worst
     assert worst <= construction.bound.parts["softened minimum"]
 
 
 # What a task may bring along
 
-
-def wave(x: Any) -> Any:
-    return 0.5 + 0.5 * jnp.sin(64 * jnp.pi * x[0])
-
-
-OWN: dict[str, tuple[RetrievalTask, float]] = {
-    "indices": (bowls(dimension=2, token_dim=1, positions=[[0, 2], [1]]), 0.1),
-    "one position": (bowls(dimension=2, token_dim=1, positions=[["all"], [3]][1]), 0.1),
-    "vector": (bowls_several(dimension=2, token_dim=1), 0.2),
-    "min and max": (
-        own(lambda x: (x[0] - 0.3) ** 2, lambda x: x[0] + 2 * x[1], extrema=("max", "min")),
-        0.2,
+COORDINATES: dict[str, RetrievalTask] = {
+    "indices": bowls(dimension=2, token_dim=1, positions=[[0, 2], [1]]),
+    "one position for all": bowls(dimension=2, token_dim=1, positions=[3]),
+    "bowls upside down": replace(
+        bowls(dimension=2, token_dim=1), extrema=("max", "min"), positions=("odd", "all")
     ),
-    "bowl upside down": (replace(bowls(dimension=2, token_dim=1), extrema=("max", "min")), 0.1),
-    "not additive": (own(lambda x: jnp.sin(3 * x[0]) * x[1], extrema=("max",)), 0.4),
-    "far from 0 and 1": (own(lambda x: 100 + 30 * x[0], lambda x: -7 * x[1] ** 2), 3.0),
-    "constant": (own(lambda x: 0.3 + 0 * x[0], lambda x: x[1]), 0.2),
-    "constant up to rounding": (own(lambda x: jnp.sin(x[0]) ** 2 + jnp.cos(x[0]) ** 2, lambda x: x[1]), 0.2),
-    "a projection of nothing": (own(Projection((0.0, 0.0)), Projection((1.0, -1.0))), 0.2),
-    "kink": (own(lambda x: abs(x[0] - 0.37), token_dim=1, extrema=("max",)), 0.2),
-    "wave": (own(wave, token_dim=1), 0.2),
-    "constant F_0": (replace(bowls(dimension=2, token_dim=1), outer=lambda z: 3.0 + 0 * z[0]), 0.1),
-    "F_0 of two constants": (own(lambda x: 1.0 + 0 * x[0], outer=lambda z: jnp.stack([z[0], -z[0]])), 0.1),
-    "squares": (replace(bowls(dimension=2, token_dim=1), outer=lambda z: jnp.sum(z**2)), 0.2),
-    "cone": (replace(bowls(dimension=2, token_dim=1), outer=jnp.linalg.norm), 0.4),
-    "corner": (
-        replace(bowls(dimension=3, token_dim=1), outer=lambda z: jax.nn.relu(jnp.sum(z) - 2.5)),
-        0.3,
+    "lines and none": own(
+        Projection((0.0, 0.0)),
+        Projection((1.0, -1.0)),
+        Projection((-3.0, 0.5)),
+        extrema=("min", "max", "min"),
     ),
+    "constants": own(
+        lambda x: 0.3 + 0 * x[0],
+        lambda x: jnp.sin(x[0]) ** 2 + jnp.cos(x[0]) ** 2,
+        lambda x: x[1],
+        extrema=("min", "max", "max"),
+    ),
+    "kink and wave": own(
+        lambda x: jnp.abs(x[0] - 0.37),
+        lambda x: 0.5 + 0.5 * jnp.sin(64 * jnp.pi * x[0]),
+        token_dim=1,
+        extrema=("max", "min"),
+    ),
+    "far from 0 and 1": own(
+        lambda x: 10 + 3 * x[0], lambda x: -7 * x[1] ** 2, extrema=("max", "min"), positions=("odd", "all")
+    ),
+    "not additive": own(lambda x: jnp.sin(3 * x[0]) * x[1], extrema=("max",), positions=("first half",)),
+}
+OUTERS: dict[str, tuple[Callable[[Any], Any], float]] = {
+    "constant": (lambda z: 3.0 + 0 * z[0], 0.1),
+    "constant vector": (lambda z: jnp.stack([0 * z[0], 1 + 0 * z[1]]), 0.1),
+    "sum by another name": (lambda z: z[0] + z[1] + z[2], 0.3),
+    "squares": (lambda z: jnp.stack([jnp.sum(z**2), z[1], 2.0 + 0 * z[2]]), 0.3),
+    "cone": (jnp.linalg.norm, 0.5),
+    "corner": (lambda z: jax.nn.relu(jnp.sum(z) - 2.5), 0.5),
 }
 
 
 @both
-@pytest.mark.parametrize("name", OWN)
-def test_any_task_is_met(make: Maker, name: str) -> None:
-    task, epsilon = OWN[name]
+@pytest.mark.parametrize("name", COORDINATES)
+def test_any_coordinates_are_met(make: Maker, name: str) -> None:
+    construction = make(COORDINATES[name], length=4, epsilon=0.4)
+    x = sequences(construction.task, 4)
+    assert distance(construction, x) <= construction.bound.total < 0.4
+
+
+@both
+@pytest.mark.parametrize("name", OUTERS)
+def test_any_outer_function_is_met(make: Maker, name: str) -> None:
+    outer, epsilon = OUTERS[name]
+    task = replace(bowls(dimension=3, token_dim=1), outer=outer, extrema=("max", "min", "max"))
     construction = make(task, length=4, epsilon=epsilon)
-    x = sequences(task, 4, count=64)
-    assert distance(construction, x) <= construction.bound.total < epsilon
-    assert construction.measured_error(starts=20, steps=20).error <= construction.bound.total
+    assert distance(construction, sequences(task, 4)) <= construction.bound.total < epsilon
 
 
 def test_a_fitted_coordinate_is_cut_by_a_second_hidden_layer() -> None:
-    task, epsilon = OWN["not additive"]
-    architecture = specialise(task, length=4, epsilon=epsilon).model.architecture
-    assert len(architecture.encoder_hidden) == 2
-    assert architecture.encoder_hidden[1] == 3 * task.dimension
-
-
-def test_a_cut_keeps_what_lies_between_and_the_gates() -> None:
-    task, epsilon = OWN["not additive"]
-    task = replace(task, positions=("first half",))
-    construction = specialise(task, length=4, epsilon=epsilon)
-    # A model whose psi is pushed out of [0, 1] by one on either side still reads values inside.
+    construction = specialise(COORDINATES["not additive"], length=4, epsilon=0.4)
+    hidden = construction.model.architecture.encoder_hidden
+    assert len(hidden) == 2 and hidden[1] == 3  # psi, psi − 1, and the gate
+    x = sequences(construction.task, 4)
     for push in (-1.0, 1.0):
+        # However far psi is pushed out of [0, 1], what is read lies inside, and the gates still hold.
         pushed = eqx.tree_at(
             lambda model: model.encoder.biases[1],
             construction.model,
-            replace_fn=lambda bias, push=push: bias + np.array([push, 0.0, push]),
+            construction.model.encoder.biases[1] + np.array([push, 0.0, push]),
         )
-        with jax.enable_x64(True):
-            x = jnp.asarray(sequences(task, 4))
-            read = np.asarray(jax.vmap(pushed.representation)(x))[:, 0]
-        assert read.min() >= 0 and read.max() <= 1 + 1e-12
-        np.testing.assert_allclose(read, float(push > 0), atol=0.1)
-    assert distance(construction, sequences(task, 4, count=64)) <= construction.bound.total
+        read = np.array([reference(pushed, sequence).representation[0] for sequence in x])
+        np.testing.assert_allclose(read, float(push > 0), atol=0.05)
+        weights = np.array([reference(pushed, sequence).weights[0, 2:] for sequence in x])
+        assert weights.max() < 1e-9
 
 
 # The shape of both
@@ -225,8 +242,7 @@ def test_specialise_represents_what_its_labels_say() -> None:
     construction = specialise(task, length=6, epsilon=1e-3)
     assert construction.labels == ("psi_0", "1", "psi_1", "0", "psi_2", "0")
     x = sequences(task, 6)
-    with jax.enable_x64(True):
-        read = np.asarray(jax.vmap(construction.model.representation)(jnp.asarray(x)))
+    read = np.array([reference(construction.model, sequence).representation for sequence in x])
     coordinates = [x[:, :, 0].max(axis=1), x[:, 1::2, 1].max(axis=1), x[:, :3, 2].max(axis=1)]
     np.testing.assert_allclose(read[:, ::2], 1 - np.stack(coordinates, axis=1), atol=1e-3)
     np.testing.assert_allclose(read[:, 1::2], np.broadcast_to([1.0, 0.0, 0.0], (len(x), 3)), atol=1e-12)
@@ -240,20 +256,14 @@ def test_memorise_hands_the_whole_sequence_to_the_readout(token_dim: int) -> Non
     assert (architecture.heads, architecture.head_dim) == (1, 5 * token_dim)
     assert len(architecture.readout_hidden) == 4
     x = sequences(task, 5)
+    for sequence in x:
+        reading = reference(construction.model, sequence)
+        np.testing.assert_allclose(reading.weights, np.full((1, 5), 1 / 5), rtol=1e-15)
+        np.testing.assert_allclose(reading.representation, sequence.ravel() / 5, atol=1e-15)
     with jax.enable_x64(True):
-        weights = jax.vmap(construction.model.attention_weights)(jnp.asarray(x))
-        read = jax.vmap(construction.model.representation)(jnp.asarray(x))
-    np.testing.assert_array_equal(weights, np.full((len(x), 1, 5), 1 / 5))
-    np.testing.assert_allclose(read, x.reshape(len(x), -1) / 5, atol=1e-15)
+        weights = eqx.filter_jit(construction.model.attention_weights)(jnp.asarray(x[0]))
+    np.testing.assert_allclose(weights, np.full((1, 5), 1 / 5), rtol=1e-15)
     assert construction.labels[token_dim] == "x(1)_0 / 5"
-
-
-@both
-def test_a_smaller_epsilon_costs_parameters_and_pays_in_error(make: Maker) -> None:
-    task = bowls(dimension=2, token_dim=1)
-    loose, tight = (make(task, length=4, epsilon=epsilon) for epsilon in (0.2, 0.02))
-    assert loose.model.counted_parameters() < tight.model.counted_parameters()
-    assert tight.measured_error().error < 0.3 * loose.measured_error().error
 
 
 @both
@@ -265,10 +275,9 @@ def test_parts_add_up_and_travel_as_json(make: Maker) -> None:
     assert told["bound_proven"] is construction.bound.proven is True
 
 
-@both
-def test_the_same_seed_gives_the_same_weights(make: Maker) -> None:
+def test_the_same_seed_gives_the_same_weights() -> None:
     task = bowls_product(dimension=2, token_dim=1)
-    one, other = (make(task, length=4, epsilon=0.2).model for _ in range(2))
+    one, other = (specialise(task, length=4, epsilon=0.5).model for _ in range(2))
     assert eqx.tree_equal(one, other)
 
 
@@ -295,10 +304,9 @@ def test_a_gate_of_minus_one_ties_whatever_the_sharpness(epsilon: float) -> None
     right = specialise(task, length=2, epsilon=epsilon)
     assert right.model.architecture.beta == weak.model.architecture.beta >= 2 / epsilon
     assert defined(task, tie) == pytest.approx(1.0)
-    assert weak.predict(tie) == pytest.approx(0.5)
-    assert right.predict(tie) == pytest.approx(1.0, abs=epsilon)
-    with jax.enable_x64(True):
-        np.testing.assert_allclose(weak.model.attention_weights(jnp.asarray(tie)), [[0.5, 0.5]])
+    assert reference(weak.model, tie).output == pytest.approx(0.5)
+    assert reference(right.model, tie).output == pytest.approx(1.0, abs=epsilon)
+    np.testing.assert_allclose(reference(weak.model, tie).weights, [[0.5, 0.5]])
 
 
 # What is refused, and how
@@ -349,40 +357,55 @@ def test_values_and_slopes_must_be_finite(make: Maker, task: RetrievalTask, reas
     assert message(make, task, length=4, epsilon=0.1).startswith(reason)
 
 
-@pytest.mark.parametrize("epsilon", [1e-30, 1e-320])
 @pytest.mark.parametrize(
-    ("task", "reason"),
+    ("task", "epsilon", "reason"),
     [
-        (extremes(), "float64"),
-        (replace(extremes(), outer=lambda z: 1e6 + jnp.sum(z)), "float64"),
-        (bowls(dimension=2, token_dim=1), "knots"),
-        (own(lambda x: jnp.exp(x[0]), token_dim=1), "knots"),
+        (extremes(), 1e-30, "float64"),
+        (extremes(), 1e-320, "float64"),
+        (replace(extremes(), outer=lambda z: 1e6 + jnp.sum(z)), 1e-9, "float64"),
+        (bowls(dimension=2, token_dim=1), 1e-30, "knots"),
+        (bowls(dimension=2, token_dim=1), 1e-320, "knots"),
+        (own(lambda x: jnp.exp(x[0]), token_dim=1), 1e-30, "knots"),
+        (bowls_product(dimension=2, token_dim=1), 1e-30, "the widest network"),
     ],
 )
 def test_an_epsilon_out_of_reach_comes_with_one_within(
-    task: RetrievalTask, reason: str, epsilon: float
+    task: RetrievalTask, epsilon: float, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(fitting, "WIDEST", 64)
+    monkeypatch.setattr(shallow, "MOST_KNOTS", 256)
     refused = message(specialise, task, length=4, epsilon=epsilon)
     assert reason in refused
-    possible = proposed(refused)
-    construction = specialise(task, length=4, epsilon=possible)
-    x = sequences(task, 4)
-    assert distance(construction, x) <= construction.bound.total + possible / 100 < 1.01 * possible
+    assert specialise(task, length=4, epsilon=proposed(refused)).bound.total < proposed(refused)
 
 
-@pytest.mark.parametrize("epsilon", [1e-30, 1e-2])
+@pytest.mark.parametrize("epsilon", [2e-12, 1e-9])
+def test_the_finest_epsilon_is_not_too_fine_for_the_arithmetic(epsilon: float) -> None:
+    construction = specialise(extremes(), length=4, epsilon=epsilon)
+    assert distance(construction, sequences(extremes(), 4)) < epsilon
+
+
 @pytest.mark.parametrize(
-    "task", [extremes(), bowls(dimension=2, token_dim=2), bowls_product(dimension=2, token_dim=1)], ids=str
+    ("task", "epsilon"),
+    [
+        (extremes(), 1e-30),
+        (extremes(), 1e-2),
+        (bowls(dimension=2, token_dim=2), 1e-30),
+        (bowls(dimension=2, token_dim=2), 1e-2),
+        (bowls_product(dimension=2, token_dim=1), 1e-2),
+    ],
 )
-def test_what_memory_cannot_hold_comes_with_an_epsilon_that_fits(task: RetrievalTask, epsilon: float) -> None:
+def test_what_memory_cannot_hold_comes_with_an_epsilon_that_fits(
+    task: RetrievalTask, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitting, "WIDEST", 64)
     options: dict[str, Any] = {"length": 16, "memory_gib": 2e-3}
     refused = message(memorise, task, epsilon=epsilon, **options)
-    if epsilon == 1e-2:
+    if epsilon == 1e-2 and task.outer is jnp.sum:
         assert re.search(r"at length 16 the weights take \S+ GiB, more than memory_gib = 0\.002;", refused)
     construction = memorise(task, epsilon=proposed(refused), **options)
     assert construction.bound.total < proposed(refused)
-    leaves = jax.tree.leaves(construction.model)
-    assert sum(leaf.nbytes for leaf in leaves) <= 1.01 * 2e-3 * 2**30
+    assert sum(leaf.nbytes for leaf in jax.tree.leaves(construction.model)) <= 1.01 * 2e-3 * 2**30
 
 
 def test_where_no_epsilon_fits_a_length_is_to_blame() -> None:
@@ -393,32 +416,3 @@ def test_where_no_epsilon_fits_a_length_is_to_blame() -> None:
 @pytest.mark.parametrize("memory", [0, -1, np.nan, np.inf])
 def test_memory_is_a_positive_number(memory: float) -> None:
     assert "memory_gib = " in message(memorise, extremes(), length=4, epsilon=0.1, memory_gib=memory)
-
-
-# What is said about the assumptions
-
-
-def told(make: Maker, task: RetrievalTask, epsilon: float = 0.2) -> str:
-    return "\n".join(make(task, length=4, epsilon=epsilon).guarantees)
-
-
-@both
-def test_the_domain_is_named_where_tokens_leave_it(make: Maker) -> None:
-    normal = max_sum(dimension=2, token_dim=2)
-    assert "domain fails" in told(make, normal)
-    assert "domain fails" not in told(make, replace(normal, distribution="uniform"))
-
-
-@both
-def test_a_range_that_is_rescaled_is_named(make: Maker) -> None:
-    assert "range fails" in told(make, own(lambda x: 3 * x[0]), epsilon=1.0)
-    assert "range fails" not in told(make, extremes())
-
-
-@both
-def test_what_was_measured_is_not_called_proven(make: Maker) -> None:
-    fitted, exact = bowls_product(dimension=2, token_dim=1), bowls(dimension=2, token_dim=1)
-    assert "measured, not proven" in told(make, fitted) and "assumption 3 unknown" in told(make, fitted)
-    assert "measured" not in told(make, exact) and "assumption 3: explicit knots" in told(make, exact)
-    assert not make(fitted, length=4, epsilon=0.2).bound.proven
-    assert make(exact, length=4, epsilon=0.2).bound.proven

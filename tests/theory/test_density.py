@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -17,17 +18,17 @@ from scipy.special import logsumexp
 from headcount.commands.density import density as density_command
 from headcount.errors import InvalidInput
 from headcount.theory.ascent import highest
-from headcount.theory.density import dense, starts
+from headcount.theory.density import dense
+from headcount.theory.departure import retrieval_task, starts
 from headcount.theory.limits import MOST_MONOMIALS, MOST_RETRIEVALS, check_size
 from headcount.theory.minimax import fit
-from headcount.theory.polynomial import Basis, exponents, monomials
+from headcount.theory.polynomial import Basis, Polynomial, exponents, monomials
 from headcount.theory.recovery import Recovery, retrievals, set_size
 
 SIZES = [(4, 1), (5, 1), (8, 1), (9, 1), (5, 2)]
 TARGETS = {
     "smooth": lambda x: jnp.sin(3 * x[0, 0]) * x[4, 0],
     "kinked": lambda x: jnp.abs(x[0, 0] - x[1, 0]),
-    "median": lambda x: jnp.median(x),
 }
 RECOVERED = {
     size: jax.jit(
@@ -109,7 +110,7 @@ def test_smooth_extrema_stay_within_the_bound_and_the_cube(data, size, sharpness
     bound = math.log(math.comb(size[0], set_size(size[0])) + 1) / sharpness
     assert Recovery(*size, sharpness).bound == pytest.approx(bound)
     assert np.abs(recovered - x).max() <= bound * (1 + 1e-9)
-    assert 0 <= recovered.min() and recovered.max() <= 1
+    assert recovered.min() >= 0 and recovered.max() <= 1
 
 
 @pytest.mark.parametrize("size", [size for size in SIZES if size[0] > 4])
@@ -142,10 +143,13 @@ def test_the_task_is_a_retrieval_target_by_definition(small):
 
 
 def test_all_retrievals_at_once_are_those_of_the_task():
-    density = dense(lambda x: x[0, 0], token_dim=2, length=5, degree=1)
+    basis = Basis(variables=10, degree=1)
+    recovery = Recovery(length=5, token_dim=2, sharpness=1.0)
+    task = retrieval_task(recovery, Polynomial(basis, np.zeros(basis.shape)))
     x = np.random.default_rng(0).uniform(size=(5, 2))
     with jax.enable_x64(True):
-        one_by_one, at_once = density.task.coordinates(x), density.recovery.extrema_of(jnp.asarray(x))
+        one_by_one = jax.jit(task.coordinates)(x)
+        at_once = recovery.extrema_of(jnp.asarray(x))
     np.testing.assert_array_equal(one_by_one, at_once)
 
 
@@ -161,21 +165,22 @@ def test_the_target_of_the_task_agrees_with_a_plain_reference(small):
 
 
 def test_the_task_works_in_single_precision_too(small):
-    samples = small.task.sample(jax.random.key(0), count=3, length=5)
+    x = small.task.inputs(jax.random.key(0), count=3, length=5)
+    y = jax.jit(small.task.target)(x)
     with jax.enable_x64(True):
-        exact = small.task.target(np.asarray(samples.x, np.float64))
-    assert samples.y.dtype == jnp.float32
-    np.testing.assert_allclose(samples.y, exact, atol=1e-4)
+        exact = jax.jit(small.task.target)(np.asarray(x, np.float64))
+    assert y.dtype == jnp.float32
+    np.testing.assert_allclose(y, exact, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_the_error_falls_with_the_sharpness_and_with_the_degree(name):
-    target = TARGETS[name]
-    low = dense(target, token_dim=1, length=5, degree=1)
-    high = dense(target, token_dim=1, length=5, degree=5)
-    best = high.measured_error()
-    assert best < 0.7 * low.measured_error()
-    assert best < 0.7 * high.sharpened(10.0).measured_error()
+def test_the_error_falls_with_the_sharpness_and_with_the_degree(name, small):
+    high = (
+        small if name == "smooth" else dense(TARGETS[name], token_dim=1, length=5, sharpness=50.0, degree=4)
+    )
+    low = dense(TARGETS[name], token_dim=1, length=5, sharpness=50.0, degree=1)
+    assert high.measured_error() < 0.7 * low.measured_error()
+    assert high.measured_error() < 0.7 * high.sharpened(5.0).measured_error()
 
 
 def test_the_error_is_at_most_that_of_the_polynomial_and_of_the_recovery(small):
@@ -189,27 +194,27 @@ def test_the_worst_input_is_in_the_cube_and_shows_the_error(small):
     x = small.worst.point
     assert x.shape == (5, 1) and x.min() >= 0 and x.max() <= 1
     with jax.enable_x64(True):
-        off = abs(float(small.task.target(x)[0]) - float(small.target(x)))
-    assert small.measured_error() == off
+        off = abs(float(jax.jit(small.task.target)(x)[0]) - float(small.target(x)))
+    assert small.measured_error() == pytest.approx(off, abs=1e-12)
     random = np.random.default_rng(7).uniform(size=(2_000, 5, 1))
     with jax.enable_x64(True):
         anywhere = np.abs(jax.jit(small.task.target)(random)[:, 0] - jax.vmap(small.target)(random))
-    assert off >= anywhere.max()
+    assert off >= anywhere.max() - 1e-12
 
 
 def test_the_search_for_the_recovery_error_finds_the_bound(small):
     assert 0.95 * small.recovery_bound <= small.recovery_error() <= small.recovery_bound * (1 + 1e-9)
 
 
-def test_the_same_seed_gives_the_same_result():
-    def coefficients(seed):
-        return dense(TARGETS["median"], token_dim=1, length=4, degree=2, seed=seed).polynomial.coefficients
+def test_the_same_seed_gives_the_same_result(small):
+    again, other = (
+        dense(small.target, token_dim=1, length=5, sharpness=50.0, degree=3, seed=k) for k in (0, 1)
+    )
+    np.testing.assert_array_equal(small.polynomial.coefficients, again.polynomial.coefficients)
+    assert small.measured_error() == again.measured_error() != other.measured_error()
 
-    np.testing.assert_array_equal(coefficients(3), coefficients(3))
-    assert not np.array_equal(coefficients(3), coefficients(4))
 
-
-@pytest.mark.parametrize(("variables", "degree"), [(1, 3), (5, 3), (8, 2)])
+@pytest.mark.parametrize(("variables", "degree"), [(1, 3), (4, 3)])
 def test_a_polynomial_is_fitted_exactly(variables, degree):
     powers = exponents(variables, degree)
     assert (
@@ -227,7 +232,7 @@ def test_a_polynomial_is_fitted_exactly(variables, degree):
 
 
 def test_the_fit_is_nearly_the_best_possible():
-    """Chebyshev: of all cubics, the nearest to x^4 on [0, 1] is off by 2 / 4^4 / 2^... = 1 / 128."""
+    """Chebyshev: of all cubics, the nearest to x^4 on an interval of length 1 is off by 2 / 4^4."""
     fitted = fit(lambda u: u[0] ** 4, variables=1, degree=3, seed=0)
     off = highest(lambda u: jnp.abs(fitted(u) - u[0] ** 4), np.linspace(0, 1, 50)[:, None]).value
     assert 1 / 128 * 0.999 <= off <= 1 / 128 * 1.25
@@ -287,7 +292,7 @@ def test_the_limits_are_where_the_refusals_say():
     ("target", "line"),
     [
         (lambda x: x, r"target gives the shape \(4, 1\)"),
-        (lambda x: 1j * x[0, 0], "type complex64"),
+        (lambda x: 1j * x[0, 0], "type complex128"),
         (lambda x: "much", "target cannot be applied"),
         (lambda x: x[0, 0] @ x, "target cannot be applied"),
         (lambda x: jnp.log(x[0, 0]), "target = -inf at x = .*: allowed is a finite number"),
@@ -300,28 +305,43 @@ def test_a_target_that_is_no_finite_number_is_refused(target, line):
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("target", [lambda x: 2.0, lambda x: 1, lambda x: x[0, 0] > 2])
+@dataclass
+class Unhashable:
+    weights: np.ndarray
+    places: np.ndarray
+
+    def __call__(self, x):
+        return self.weights @ x[self.places, 0]
+
+
+def test_a_target_may_hold_arrays():
+    target = Unhashable(np.array([1.0, 2.0]), np.array([3, 1]))
+    polynomial = dense(target, token_dim=1, length=4, degree=1).polynomial
+    with jax.enable_x64(True):
+        assert float(polynomial(jnp.array([0.1, 0.2, 0.3, 0.4]))) == pytest.approx(0.8, abs=1e-10)
+
+
+@pytest.mark.parametrize("target", [lambda x: 1, lambda x: x[0, 0] > 2])
 def test_constants_of_any_type_are_targets(target):
-    density = dense(target, token_dim=1, length=4, degree=1)
-    assert density.measured_error() < 1e-9
+    polynomial = dense(target, token_dim=1, length=4, degree=1).polynomial
+    assert float(polynomial(jnp.array([0.1, 0.4, 0.7, 0.9]))) == pytest.approx(float(target(np.ones((4, 1)))))
 
 
-def test_the_command_prints_a_table_that_fits(capsys):
-    density_command("x[0,0] * x[3,0]", length=4, sharpness=100.0, degree=2)
-    out, err = capsys.readouterr()
-    assert "D = 8 retrievals, from all sets of 1 of 4 positions" in out
-    assert "15 monomials of degree 2 or less" in out and "degree 1" in out and "sharpness 10 " in out
-    assert max(len(line) for line in out.splitlines()) <= 80
-    assert err == ""
-
-
-def test_the_command_prints_json(capsys):
-    density_command("x[0,0]", length=4, sharpness=100.0, degree=1, as_json=True)
+def test_the_command_prints_json_or_a_table_that_fits(capsys):
+    density_command("x[0,0]", length=5, sharpness=100.0, degree=1, as_json=True)
     summary = json.loads(capsys.readouterr().out)
     errors = {row["sharpness"]: row["error"] for row in summary["errors"]}
-    assert (summary["dimension"], summary["monomials"]) == (8, 5)
+    assert (summary["dimension"], summary["monomials"]) == (20, 6)
     assert errors[1] > errors[10] > errors[100] > errors[None]
-    assert errors[100] <= summary["recovery_bound"]
+    assert errors[100] <= summary["recovery_bound"] + errors[None] + 1e-12
+
+    density_command("x[0,0]", length=5, sharpness=100.0, degree=1)
+    out, err = capsys.readouterr()
+    assert "D = 20 retrievals, from all sets of 2 of 5 positions" in out
+    assert "6 monomials of degree 1 or less" in out
+    assert f"sharpness 100 {errors[100]:17.1e}" in out
+    assert max(len(line) for line in out.splitlines()) <= 80
+    assert err == ""
 
 
 @pytest.mark.parametrize("wrong", [{"length": 2}, {"degree": 99}, {"sharpness": 0.0}, {"expression": "y"}])

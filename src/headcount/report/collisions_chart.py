@@ -53,7 +53,7 @@ def collisions_chart(found: Sequence[dict[str, Any]], *, dimension: int, title: 
             spacing=36,
             title=alt.TitleParams(
                 text=f"Two sequences, one representation, two targets: {title}",
-                subtitle="Below D heads a model cannot see large differences; from D on it can, where it was trained.",
+                subtitle="Too few heads cannot see large differences; D heads can, where they were trained.",
                 fontSize=14,
                 subtitleFontSize=12,
                 anchor="start",

@@ -5,30 +5,33 @@ log(C(T, m) + 1) / λ; a polynomial of the sequence then follows the target. The
 docs/theory/density.md.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float
 
 from headcount.errors import InvalidInput
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.ascent import Highest, highest
+from headcount.theory.departure import (
+    Flat,
+    PolynomialOff,
+    Sequences,
+    Target,
+    TaskOff,
+    recovery_off,
+    retrieval_task,
+    starts,
+    task_off,
+)
 from headcount.theory.limits import check_size
-from headcount.theory.minimax import fit, spread
-from headcount.theory.polynomial import Basis, Polynomial
+from headcount.theory.minimax import fit
+from headcount.theory.polynomial import Polynomial
 from headcount.theory.recovery import Recovery, retrievals
 from headcount.validation import finite_number, whole_number
 
-Sequence = Float[Array, "length token_dim"]
-Target = Callable[[Sequence], Float[Array, ""]]
-Sequences = Float[np.ndarray, "count length token_dim"]
-
 BLUNTEST, SHARPEST = 1e-3, 1e9
-_MOST_CORNERS, _CLOUD = 256, 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,15 +51,7 @@ class Density:
     @cached_property
     def task(self) -> RetrievalTask:
         """The retrieval target, for everything in this package that takes a task."""
-        recovery, polynomial = self.recovery, self.polynomial
-        return RetrievalTask(
-            name="density",
-            token_dim=recovery.token_dim,
-            coordinate_functions=recovery.coordinate_functions,
-            positions=recovery.positions,
-            extrema=recovery.extrema,
-            outer=lambda z: polynomial(recovery(z).ravel()),
-        )
+        return retrieval_task(self.recovery, self.polynomial)
 
     @property
     def dimension(self) -> int:
@@ -79,11 +74,11 @@ class Density:
 
     def recovery_error(self) -> float:
         """The largest |recovered − x| that is found; it cannot exceed `recovery_bound`."""
-        return highest(_lost, self._starts, self.recovery.sharpness).value
+        return highest(recovery_off, self._starts, self.recovery.sharpness).value
 
     def polynomial_error(self) -> float:
         """The largest |polynomial − target| that is found: what is left however sharp the recovery."""
-        off = _PolynomialOff(self.target, self.polynomial.basis)
+        off = PolynomialOff(self.target, self.polynomial.basis)
         return highest(off, self._starts, self.polynomial.coefficients).value
 
     def measured_error(self) -> float:
@@ -93,49 +88,16 @@ class Density:
     @cached_property
     def worst(self) -> Highest:
         """Where the task is furthest from the target, and how far."""
-        off = _TaskOff(self.target, self.polynomial.basis)
-        point = highest(off, self._starts, self.polynomial.coefficients, self.recovery.sharpness).point
+        off = TaskOff(self.target, self.polynomial.basis)
+        parameters = (self.polynomial.coefficients, self.recovery.sharpness)
+        point = highest(off, self._starts, *parameters).point
         with jax.enable_x64(True):
-            x = jnp.asarray(point)
-            return Highest(float(jnp.abs(self.task.target(x)[0] - self.target(x))), point)
+            return Highest(float(task_off(off, point, *parameters)), point)
 
     @cached_property
     def _starts(self) -> Sequences:
         # Another seed than the fit's: points that it has seen would flatter it.
         return starts(length=self.recovery.length, token_dim=self.recovery.token_dim, seed=self.seed + 1)
-
-
-@dataclass(frozen=True)
-class _PolynomialOff:
-    """|q(x) − f(x)|: equal for the same target and degree, so that it is compiled once for both."""
-
-    target: Target
-    basis: Basis
-
-    def __call__(self, x: Sequence, coefficients: Array) -> Float[Array, ""]:
-        return jnp.abs(Polynomial(self.basis, coefficients)(x.ravel()) - self.target(x))
-
-
-@dataclass(frozen=True)
-class _TaskOff:
-    """|q(recovered x) − f(x)|: all retrievals at once, as one by one they take minutes to compile."""
-
-    target: Target
-    basis: Basis
-
-    def __call__(self, x: Sequence, coefficients: Array, sharpness: Array) -> Float[Array, ""]:
-        return jnp.abs(
-            Polynomial(self.basis, coefficients)(_recovered(x, sharpness).ravel()) - self.target(x)
-        )
-
-
-def _lost(x: Sequence, sharpness: Array) -> Float[Array, ""]:
-    return jnp.max(jnp.abs(_recovered(x, sharpness) - x))
-
-
-def _recovered(x: Sequence, sharpness: Array) -> Sequence:
-    recovery = Recovery(*x.shape, sharpness)
-    return recovery(recovery.extrema_of(x))
 
 
 def dense(
@@ -156,46 +118,27 @@ def dense(
     check_size(length=length, token_dim=token_dim, degree=degree)
     recovery = Recovery(length, token_dim, _sharpness(sharpness))
     whole_number("seed", seed, at_least=0)
+    target = _hashable(target)
     _check_scalar(target, length=length, token_dim=token_dim)
-
-    def flat(u: Float[Array, " numbers"]) -> Float[Array, ""]:
-        return jnp.asarray(target(u.reshape(length, token_dim)), u.dtype)
-
+    flat = Flat(target, length, token_dim)
     polynomial = fit(flat, variables=length * token_dim, degree=degree, seed=seed)
     return Density(target, recovery, polynomial, seed)
 
 
-def starts(*, length: int, token_dim: int, seed: int) -> Sequences:
-    """Where to climb from: anywhere, corners, all tokens equal, sorted, and one token apart from the rest.
-
-    Retrievals are least certain where entries tie, and polynomials near the faces.
-    """
-    random = np.random.default_rng(seed)
-    shape = (length, token_dim)
-    variables = length * token_dim
-    corners = (
-        np.indices((2,) * variables).reshape(variables, -1).T
-        if 2**variables <= _MOST_CORNERS
-        else random.integers(0, 2, (_MOST_CORNERS, variables))
-    )
-    anywhere = random.uniform(size=(_CLOUD, *shape))
-    near_faces = spread(random, _CLOUD, variables).reshape(-1, *shape)
-    ties = np.broadcast_to(random.uniform(size=(16, 1, token_dim)), (16, *shape))
-    ordered = np.sort(random.uniform(size=(16, *shape)), axis=1)
-    apart = np.broadcast_to(np.eye(length)[:, :, None], (length, *shape))
-    return np.concatenate(
-        [
-            *(ties, ordered, ordered[:, ::-1], apart, 1 - apart),
-            corners.reshape(-1, *shape).astype(np.float64),
-            *(anywhere, near_faces),
-        ]
-    )
+def _hashable(target: Target) -> Target:
+    """A program is kept for each target, and found again by it; a model with arrays in it has no hash."""
+    try:
+        hash(target)
+    except TypeError:
+        return lambda x: target(x)
+    return target
 
 
 def _check_scalar(target: Target, *, length: int, token_dim: int) -> None:
     where = f"an array of shape ({length}, {token_dim})"
     try:
-        found = jax.eval_shape(target, jnp.zeros((length, token_dim)))
+        with jax.enable_x64(True):
+            found = jax.eval_shape(target, jnp.zeros((length, token_dim)))
     except (TypeError, ValueError, AttributeError, IndexError) as error:
         if isinstance(error, InvalidInput):
             raise

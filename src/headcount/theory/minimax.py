@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -43,15 +44,14 @@ def fit(function: Function, *, variables: int, degree: int, seed: int) -> Polyno
     size = len(basis.pairs[0])
     count = min(max(_FEWEST_CLIMBS, size // 2), _MOST_CLIMBS)
     with jax.enable_x64(True):
-        equations = _Equations(basis, jax.jit(jax.vmap(function)))
+        equations = _Equations(basis, function)
         points = spread(random, max(_FEWEST_POINTS, _POINTS_PER_MONOMIAL * size), variables)
         equations.add(points, np.full(len(points), 1 / len(points)))
-        worst = jax.jit(lambda coefficients, starts: _worst(basis, coefficients, function, starts))
         best, smallest = np.zeros(basis.shape), np.inf
         for _ in range(ROUNDS):
             coefficients = equations.solution()
-            departures, places = (
-                np.asarray(part) for part in worst(coefficients, spread(random, count, variables))
+            departures, places = map(
+                np.asarray, _worst(basis, function, coefficients, spread(random, count, variables))
             )
             if departures.max() < smallest:
                 best, smallest = coefficients, float(departures.max())
@@ -78,7 +78,7 @@ class _Equations:
     """The normal equations of weighted least squares, to which points are added."""
 
     basis: Basis
-    values: Callable[[Points], Array]
+    function: Function
     largest: float = 0.0
     gram: Float[np.ndarray, "monomials monomials"] = field(init=False)
     moments: Float[np.ndarray, " monomials"] = field(init=False)
@@ -86,14 +86,13 @@ class _Equations:
     def __post_init__(self) -> None:
         size = len(self.basis.pairs[0])
         self.gram, self.moments = _RIDGE * np.eye(size), np.zeros(size)
-        self.features = jax.jit(jax.vmap(self.basis))
 
     def add(self, points: Points, weights: Float[np.ndarray, " points"]) -> None:
         rows, columns = self.basis.pairs
         for start in range(0, len(points), _ROWS):
             chunk, root = points[start : start + _ROWS], np.sqrt(weights[start : start + _ROWS])
-            left, right = (np.asarray(half) for half in self.features(chunk))
-            values = finite(self.values, chunk)
+            left, right = (np.asarray(half) for half in _features(self.basis, chunk))
+            values = _finite(np.asarray(_values(self.function, chunk)), chunk)
             self.largest = max(self.largest, float(np.abs(values).max()))
             design = left[:, rows] * right[:, columns] * root[:, None]
             self.gram += design.T @ design
@@ -105,22 +104,33 @@ class _Equations:
         return coefficients
 
 
-def finite(values: Callable[[Points], Array], points: Points) -> Float[np.ndarray, " points"]:
-    """The values at the points, where all of them are finite numbers."""
-    found = np.asarray(values(points), dtype=np.float64)
-    for place in np.flatnonzero(~np.isfinite(found))[:1]:
-        raise InvalidInput(
-            f"target = {found[place]} at x = {shown(points[place].round(3).tolist())}: "
-            "allowed is a finite number everywhere in [0, 1]"
-        )
-    return found
+@partial(jax.jit, static_argnums=0)
+def _features(basis: Basis, points: Float[Array, "points variables"]) -> tuple[Array, Array]:
+    return jax.vmap(basis)(points)
 
 
+@partial(jax.jit, static_argnums=0)
+def _values(function: Function, points: Float[Array, "points variables"]) -> Float[Array, " points"]:
+    return jax.vmap(function)(points)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
 def _worst(
-    basis: Basis, coefficients: Float[Array, "left right"], function: Function, starts: Float[Array, "..."]
+    basis: Basis,
+    function: Function,
+    coefficients: Float[Array, "left right"],
+    starts: Float[Array, "starts variables"],
 ) -> tuple[Array, Array]:
     def departure(u: Float[Array, " variables"]) -> Float[Array, ""]:
-        left, right = basis(u)
-        return jnp.abs(left @ coefficients @ right - function(u))
+        return jnp.abs(basis.sum(coefficients, u) - function(u))
 
     return climbs(departure, starts, _STEPS)
+
+
+def _finite(values: Float[np.ndarray, " points"], points: Points) -> Float[np.ndarray, " points"]:
+    for place in np.flatnonzero(~np.isfinite(values))[:1]:
+        raise InvalidInput(
+            f"target = {values[place]} at x = {shown(points[place].round(3).tolist())}: "
+            "allowed is a finite number everywhere in [0, 1]"
+        )
+    return values

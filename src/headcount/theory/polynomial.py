@@ -64,6 +64,15 @@ class Basis:
         rows, columns = np.nonzero(left[:, None] + right[None, :] <= self.degree)
         return rows, columns
 
+    def sum(
+        self,
+        coefficients: Float[np.ndarray, "left right"] | Float[Array, "left right"],
+        u: Float[Array, " variables"],
+    ) -> Float[Array, ""]:
+        """The polynomial with these coefficients at u, in the precision of u."""
+        left, right = self(u)
+        return left @ jnp.asarray(coefficients, left.dtype) @ right
+
     def __call__(self, u: Float[Array, " variables"]) -> tuple[Float[Array, " left"], Float[Array, " right"]]:
         """All T_α and all T_β at one point, in its precision."""
         entries = 2 * u - 1
@@ -85,12 +94,11 @@ class Polynomial:
     """
 
     basis: Basis
-    coefficients: Float[np.ndarray, "left right"] | Float[Array, "left right"]
+    coefficients: Float[np.ndarray, "left right"]
 
     def __call__(self, u: Float[Array, " variables"]) -> Float[Array, ""]:
         """p(u), in the precision of u."""
-        left, right = self.basis(u)
-        return left @ jnp.asarray(self.coefficients, left.dtype) @ right
+        return self.basis.sum(self.coefficients, u)
 
 
 def _products(

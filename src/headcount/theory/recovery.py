@@ -52,7 +52,7 @@ class Recovery:
 
     length: int
     token_dim: int
-    sharpness: float | Float[Array, ""]
+    sharpness: float
 
     @cached_property
     def sets(self) -> Int[np.ndarray, "sets positions"]:

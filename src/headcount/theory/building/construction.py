@@ -60,7 +60,7 @@ class Construction:
             )
         with jax.enable_x64(True):
             flat = outputs(self.model, jnp.asarray(x.reshape(-1, *x.shape[-2:])))
-            return np.asarray(flat).reshape(*x.shape[:-2], -1)
+            return np.asarray(flat).reshape(*x.shape[:-2], self.task.output_dim)
 
     def measured_error(self, *, starts: int = 64, steps: int = 150, seed: int = 0) -> WorstCase:
         """The largest |model − target| that many ascents in float64 find."""

@@ -1,6 +1,8 @@
 """The coordinates of a task on the unit cube as values in [0, 1] that take a min, and as networks."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import jax
 import jax.numpy as jnp
@@ -44,10 +46,14 @@ class Coordinate:
         """F where psi is 0."""
         return self.low if self.extremum == "min" else self.high
 
+    @cached_property
+    def _values(self) -> Callable[[Array], Array]:
+        return jax.jit(jax.vmap(self.function))  # kept, so that it is compiled once
+
     def psi(self, x: Points) -> Float[np.ndarray, "points one"]:
         """Psi at each point, in float64."""
         with jax.enable_x64(True):
-            values = np.asarray(jax.jit(jax.vmap(self.function))(jnp.asarray(x, jnp.float64)), np.float64)
+            values = np.asarray(self._values(jnp.asarray(x, jnp.float64)), np.float64)
         return (values[:, None] - self.start) / self.slope
 
     def network(self, tolerance: float, *, seed: int = 0) -> Shallow:

@@ -1,0 +1,44 @@
+"""What a construction says about the assumptions behind it."""
+
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from headcount.tasks import RetrievalTask, bowls, bowls_product, max_sum
+from headcount.theory import Construction, memorise, specialise
+
+Maker = Callable[..., Construction]
+
+both = pytest.mark.parametrize("make", [specialise, memorise])
+NORMAL = max_sum(dimension=2, token_dim=2)
+FITTED, EXACT = bowls_product(dimension=2, token_dim=1), bowls(dimension=2, token_dim=1)
+
+
+@cache
+def made(make: Maker, task: RetrievalTask) -> Construction:
+    return make(task, length=4, epsilon=0.5)
+
+
+def told(make: Maker, task: RetrievalTask) -> str:
+    return "\n".join(made(make, task).guarantees)
+
+
+@both
+def test_the_domain_is_named_where_tokens_leave_it(make: Maker) -> None:
+    assert "domain fails" in told(make, NORMAL)
+    assert "domain: tokens lie in [0,1]^d" in told(make, EXACT)
+
+
+@both
+def test_a_range_that_is_rescaled_is_named(make: Maker) -> None:
+    assert "range fails" in told(make, NORMAL)
+    assert "range: the f_i lie in [0,1]" in told(make, EXACT)
+
+
+@both
+def test_what_was_measured_is_not_called_proven(make: Maker) -> None:
+    assert "measured, not proven" in told(make, FITTED) and "assumption 3 unknown" in told(make, FITTED)
+    assert "measured" not in told(make, EXACT) and "assumption 3: explicit knots" in told(make, EXACT)
+    assert not made(make, FITTED).bound.proven
+    assert made(make, EXACT).bound.proven
