@@ -54,9 +54,15 @@ def measure(case: Case) -> dict[str, Any]:
     }
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    result = {"machine": this_machine().name, "versions": versions(), "rows": rows}
-    content = json.dumps(result, indent=1) + "\n"
+def write(path: Path, rows: list[dict[str, Any]], machine: dict[str, str]) -> None:
+    """One row per line, numbers to six digits."""
+    short = [
+        {name: float(f"{value:.6g}") if isinstance(value, float) else value for name, value in row.items()}
+        for row in rows
+    ]
+    lines = ",\n".join(f"  {json.dumps(row)}" for row in short)
+    about = ",\n".join(f" {json.dumps(name)}: {json.dumps(value)}" for name, value in machine.items())
+    content = f'{{\n{about},\n "rows": [\n{lines}\n ]\n}}\n'
     write_whole(path, lambda file: file.write(content.encode()))
 
 
@@ -88,8 +94,7 @@ def main() -> None:
         parts = [json.loads(path.read_text()) for path in arguments.merge]
         order = {case.key: place for place, case in enumerate(cases())}
         rows = sorted((row for part in parts for row in part["rows"]), key=lambda row: order[row["key"]])
-        content = json.dumps({**parts[0], "rows": rows}, indent=1) + "\n"
-        write_whole(arguments.out, lambda file: file.write(content.encode()))
+        write(arguments.out, rows, {name: parts[0][name] for name in ("machine", "versions")})
     else:
         first, step = map(int, arguments.shard.split("/"))
         rows = read(arguments.out)
@@ -98,7 +103,7 @@ def main() -> None:
         for case in islice(chosen, first, None, step):
             if case.key not in known and arguments.only in (None, case.construction):
                 rows.append(measure(case))
-                write(arguments.out, rows)
+                write(arguments.out, rows, {"machine": this_machine().name, "versions": versions()})
                 print(rows[-1], file=sys.stderr, flush=True)
     measured = sum("refused" not in row for row in rows)
     print(f"{len(rows)} cases, {measured} measured, {len(rows) - measured} refused, broken: {broken(rows)}")

@@ -55,19 +55,22 @@ def _time(microseconds: float) -> str:
 
 
 def constructions() -> str:
-    rows = [row for row in _json("constructions.json")["rows"] if "measured_error" in row]
+    rows = _json("constructions.json")["rows"]
     lines = [
-        "| construction | task | cases | allowed error | worst measured / allowed | worst measured / bound |",
-        "|---|---|---|---|---|---|",
+        "| construction | task | allowed error | cases | too large | worst measured / allowed | / bound |",
+        "|---|---|---|---|---|---|---|",
     ]
     groups: dict[tuple[str, str, float], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["construction"], row["task"], -row["epsilon"]), []).append(row)
     for (construction, task, epsilon), cases in sorted(groups.items(), reverse=True):
+        fine = [case for case in cases if "refused" not in case]
         against = [
-            max(case["measured_error"] / case[over] for case in cases) for over in ("epsilon", "bound")
+            max((case["measured_error"] / case[over] for case in fine), default=None)
+            for over in ("epsilon", "bound")
         ]
-        cells = (construction, task, str(len(cases)), f"{-epsilon:g}", *(f"{ratio:.2f}" for ratio in against))
+        ratios = ("–" if ratio is None else f"{ratio:.2f}" for ratio in against)
+        cells = (construction, task, f"{-epsilon:g}", str(len(fine)), str(len(cases) - len(fine)), *ratios)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

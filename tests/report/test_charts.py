@@ -119,5 +119,5 @@ def test_a_chart_is_saved_as_a_picture(tmp_path, ending, start):
 
 
 def test_a_picture_of_another_kind_is_refused(tmp_path):
-    with pytest.raises(InvalidInput, match=r"plot\.gif .* \.svg or \.png"):
+    with pytest.raises(InvalidInput, match=r"plot\.gif.* \.svg, \.png or \.html"):
         save_chart(heat_map(believable_frame(seeds=1)), tmp_path / "plot.gif")

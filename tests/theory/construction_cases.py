@@ -37,7 +37,6 @@ CASES = (
     Case("specialise", "bowls", 3, 2, 16, "both halves", 1e-2),
     Case("specialise", "max_sum", 6, 4, 64, "first half", 1e-2),
     Case("specialise", "bowls_several", 2, 2, 4, "all", 5e-2),
-    Case("memorise", "bowls", 2, 2, 4, "both halves", 1e-1),
     Case("memorise", "extremes", 2, 1, 16, "first half", 1e-1),
     Case("memorise", "bowls_ratio", 2, 2, 4, "first half", 5e-2),
 )

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import equinox as eqx
@@ -188,10 +189,15 @@ OUTERS: dict[str, tuple[Callable[[Any], Any], float]] = {
 }
 
 
+@cache
+def built(make: Maker, name: str) -> Construction:
+    return make(COORDINATES[name], length=4, epsilon=0.4)
+
+
 @both
 @pytest.mark.parametrize("name", COORDINATES)
 def test_any_coordinates_are_met(make: Maker, name: str) -> None:
-    construction = make(COORDINATES[name], length=4, epsilon=0.4)
+    construction = built(make, name)
     x = sequences(construction.task, 4)
     assert distance(construction, x) <= construction.bound.total < 0.4
 
@@ -206,7 +212,7 @@ def test_any_outer_function_is_met(make: Maker, name: str) -> None:
 
 
 def test_a_fitted_coordinate_is_cut_by_a_second_hidden_layer() -> None:
-    construction = specialise(COORDINATES["not additive"], length=4, epsilon=0.4)
+    construction = built(specialise, "not additive")
     hidden = construction.model.architecture.encoder_hidden
     assert len(hidden) == 2 and hidden[1] == 3  # psi, psi − 1, and the gate
     x = sequences(construction.task, 4)

@@ -29,8 +29,8 @@ def collide(
     seeds: Annotated[
         int, typer.Option(help="Members of each rate; the best on validation data is taken.", min=1)
     ] = 2,
-    pairs: Annotated[int, typer.Option(help="Pairs of sequences to refine.", min=2)] = 64,
-    candidates: Annotated[int, typer.Option(help="Candidates to bin.", min=2)] = 1_000_000,
+    pairs: Annotated[int, typer.Option(help="Pairs of sequences to refine.", min=2, max=2048)] = 64,
+    candidates: Annotated[int, typer.Option(help="Candidates to bin.", min=2, max=10_000_000)] = 1_000_000,
     seed: Annotated[int, typer.Option(help="The first seed.", min=0)] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the results; run again with it to resume.")] = Path(
         "collisions"
@@ -43,15 +43,18 @@ def collide(
 
     Trains members with 1 to D + 2 heads, takes the best of each, and searches for
     pairs with one representation and different targets: easy below D heads, and
-    from D on hardly possible. Ends with a table and a page.
+    from D on rare where a member was well trained. Ends with a table and a page.
     """
     from headcount.commands.training import train_in_view
     from headcount.engine import Grid, Store, TaskChoice, Training
+    from headcount.tasks.registry import accepted
 
+    choice = TaskChoice.of(task, **accepted(task, dimension=dimension, token_dim=token_dim))
+    built = choice.build()
     grid = Grid(
-        TaskChoice.of(task, dimension=dimension, token_dim=token_dim),
+        choice,
         length=tuple(dict.fromkeys(length)),
-        heads=tuple(range(1, (most_heads or dimension + 2) + 1)),
+        heads=tuple(range(1, (most_heads or built.dimension + 2) + 1)),
         seed=tuple(range(seed, seed + seeds)),
         learning_rate=LEARNING_RATES,
         training=Training(steps=steps - steps % 100, train_samples=train_samples),
@@ -66,12 +69,13 @@ def collide(
     store = Store(out, more=(FOLDER, PAGE))
     train_in_view(trials, store, command=command, quiet=as_json, keep_models=True)
     found = list(_collisions(trials, store, pairs=pairs, candidates=candidates, seed=seed, quiet=as_json))
-    page = _draw(found, out, dimension=dimension, title=f"{task}, D = {dimension}, d = {token_dim}")
+    title = f"{task}, D = {built.dimension}, d = {built.token_dim}"
+    page = _draw(found, out, dimension=built.dimension, title=title)
     if as_json:
         summary = {"collisions": [_without_sequences(row) for row in found], "page": str(page)}
         print(json.dumps({**summary, "sequences": str(out / FOLDER)}, indent=2, allow_nan=False))
         return
-    _show(found, dimension=dimension)
+    _show(found, dimension=built.dimension)
     print(f"Page: {page}")
 
 

@@ -44,14 +44,13 @@ def construct(
     from dataclasses import replace
 
     from headcount.errors import InvalidInput
-    from headcount.tasks.registry import build
+    from headcount.tasks.registry import accepted, build
     from headcount.theory import memorise, specialise
 
     if out is not None and out.suffix != ".npz":
         raise InvalidInput(f"out = {out.name}: allowed is a file that ends in .npz")
-    options = {"dimension": dimension, "token_dim": token_dim}
-    given = {name: value for name, value in options.items() if value is not None}
-    chosen = replace(build(task, positions=positions, **given), distribution="uniform")
+    options = accepted(task, positions=positions, dimension=dimension, token_dim=token_dim)
+    chosen = replace(build(task, **options), distribution="uniform")
     make = specialise if kind == Kind.specialise else memorise
     made = make(chosen, length=length, epsilon=epsilon, seed=seed)
     if out is not None:

@@ -28,10 +28,10 @@ def density(
 ) -> None:
     r"""Turn any formula into a retrieval target, and see how close it comes.
 
-    A formula is made of numbers, pi, x, x\[t, j], + - * / ** and sin, cos, tanh, exp,
-    log, sqrt, abs, min, max, mean, sum. Its errors are the largest for x in [0, 1]
-    that ascents from many starts find, at the sharpness and degree asked for and below.
-    Takes about half a minute as it stands, and longer with more monomials.
+    A formula is made of numbers, pi, x, x\[t, j], + - * / ** and sin, cos, tanh,
+    exp, log, sqrt, abs, min, max, mean, sum. Its errors are the largest for x
+    between 0 and 1 that ascents from many starts find, at the sharpness and degree
+    asked for and below. Takes about half a minute, longer with more monomials.
     """
     from headcount.theory.density import dense
     from headcount.theory.expression import Expression

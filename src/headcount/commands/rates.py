@@ -24,14 +24,16 @@ def rates(
 ) -> None:
     """Compare measured exponents with predicted ones.
 
-    Parameters of both constructions for epsilon from 0.1 to 0.0001, beside gamma and
-    1 + gamma; and for one head on two bowls the closest representations of sequences
-    whose targets are 3 epsilon apart, beside k + 1. Takes about half a minute.
+    Parameters of both constructions for epsilon from 0.1 to 0.0001, beside gamma
+    (measured on their networks) and 1 + gamma; and for one head on two bowls the
+    closest representations of sequences whose targets are 3 epsilon apart, beside
+    k + 1. Takes about half a minute.
     """
-    from headcount.tasks.registry import build
+    from headcount.tasks.registry import accepted, build
     from headcount.theory.rates import gap_rates, parameter_rates
 
-    chosen = build(task, dimension=dimension, token_dim=token_dim)
+    chosen = build(task, **accepted(task, dimension=dimension, token_dim=token_dim))
+    sizes_of = f"D = {chosen.dimension}, d = {chosen.token_dim}, T = {length}"
     sizes, gaps = parameter_rates(chosen, length=length, seed=seed), gap_rates(seed=seed)
     if as_json:
         named = {"parameters": sizes, "gaps": gaps}
@@ -39,7 +41,7 @@ def rates(
             json.dumps({name: [rate.to_json() for rate in group] for name, group in named.items()}, indent=2)
         )
         return
-    print(f"{task}, D = {dimension}, d = {token_dim}, T = {length}: growth from epsilon = 0.1 to 0.0001")
+    print(f"{task}, {sizes_of}: growth from epsilon = 0.1 to 0.0001")
     _show(sizes, sign="≤")
     print("two bowls, one head of one number: fall of the gap as epsilon falls")
     _show(gaps, sign="≥")

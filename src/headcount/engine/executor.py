@@ -101,7 +101,7 @@ def _work(
     try:
         machine = machine or this_machine()
         planned = plan(trials, machine)
-        finished = store.prepare()
+        finished = store.prepare(models=keep_models)
         if keep_models:
             kept = {trial.id for trial in trials if trial.id in finished and store.model(trial) is not None}
             finished = {trial: error for trial, error in finished.items() if trial in kept}

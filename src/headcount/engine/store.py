@@ -49,12 +49,12 @@ class Store:
         self.more = tuple(folder / name for name in more)
         self.problems: list[str] = []
 
-    def prepare(self) -> dict[str, float]:
+    def prepare(self, *, models: bool = False) -> dict[str, float]:
         """Make the folder ready to be written to; returns the finished trials and their validation errors.
 
         A damaged shard is set aside, so that its trials are trained anew.
         """
-        for folder in (self.shards, self.checkpoints):
+        for folder in (self.shards, self.checkpoints, *((self.models,) if models else ())):
             probe = folder / f"probe{TEMPORARY}"
             write_whole(probe, lambda file: file.write(b"headcount"))
             probe.unlink(missing_ok=True)

@@ -44,6 +44,17 @@ def register(name: str) -> Callable[[_Builder], _Builder]:
     return enter
 
 
+def accepted(name: str, **options: Any) -> dict[str, Any]:
+    """Of these options those that the task takes and that are not None: defaults for any task of a command.
+
+    >>> accepted("extremes", dimension=4, positions="even")
+    {'positions': 'even'}
+    """
+    builder = TASKS.get(name, build)
+    taken = inspect.signature(builder).parameters
+    return {option: value for option, value in options.items() if option in taken and value is not None}
+
+
 def build(name: str, **options: Any) -> RetrievalTask:
     """The task of this name with these options; what is left out has its default.
 

@@ -10,9 +10,15 @@ from jaxtyping import Float
 
 from headcount.errors import InvalidInput
 from headcount.models import Transformer
-from headcount.tasks import RetrievalTask
+from headcount.tasks import RetrievalTask, check
 from headcount.theory.colliding.lemma import Lemma, lemma_for
-from headcount.theory.colliding.pigeonhole import CANDIDATES, MOST_CANDIDATES, Pigeonhole, pigeonhole
+from headcount.theory.colliding.pigeonhole import (
+    CANDIDATES,
+    MOST_CANDIDATES,
+    ROUNDING,
+    Pigeonhole,
+    pigeonhole,
+)
 from headcount.theory.colliding.refine import SAME, Pairs, Units, refine, units_of
 from headcount.theory.colliding.region import Region
 from headcount.theory.evaluate import representations, targets
@@ -53,7 +59,9 @@ class Collision:
 class Collisions:
     """What was found for one model: like the data, anywhere, and by the proof's own bins.
 
-    `binned` is None where the proof has nothing to bin; `why_not_binned` then says why.
+    `binned` is None where the proof has nothing to bin; `why_not_binned` then says why. `assumption_2` says
+    whether the proof's assumption about the task was found to hold; without it a pair is still a pair, but
+    no lower bound follows.
     """
 
     heads: int
@@ -63,6 +71,7 @@ class Collisions:
     binned: Pigeonhole | None
     why_not_binned: str
     lemma: Lemma
+    assumption_2: str
 
     @property
     def statistic(self) -> float:
@@ -93,6 +102,7 @@ class Collisions:
             },
             "why_not_binned": self.why_not_binned,
             "lemma": str(self.lemma),
+            "assumption_2": self.assumption_2,
         }
 
 
@@ -152,14 +162,21 @@ def collide(
         anywhere=anywhere,
         binned=binned,
         why_not_binned=why_not,
+        assumption_2=_assumption_2(task, length, seed),
         lemma=lemma_for(
             model,
             task,
             length,
             target_gap=largest.absolute_gap,
-            representation_gap=largest.representation_gap * units.representation,
+            representation_gap=max(largest.representation_gap, ROUNDING) * units.representation,
         ),
     )
+
+
+def _assumption_2(task: RetrievalTask, length: int, seed: int) -> str:
+    found = check(task, length=length, seed=seed)
+    lacking = [finding for finding in found.select("2") if finding.verdict != "holds"]
+    return "; ".join(f"{finding.clause} {finding.verdict}" for finding in lacking) or "holds"
 
 
 Starts = tuple[Float[np.ndarray, "pair length token_dim"], Float[np.ndarray, "pair length token_dim"]]
@@ -210,7 +227,7 @@ def _best(found: Pairs, task: RetrievalTask, units: Units) -> Collision:
         target_gap=float(found.target_gap[best]),
         absolute_gap=absolute,
         representation_gap=relative,
-        lipschitz=absolute / max(relative * units.representation, 1e-300),
+        lipschitz=absolute / (max(relative, ROUNDING) * units.representation),
         lipschitz_at_least=absolute / (SAME * units.representation),
         typical_gap=float(np.median(found.target_gap[agreed])) if agreed.any() else 0.0,
         agreed=int(agreed.sum()),

@@ -77,7 +77,7 @@ def parameter_rates(
         units,
         Rate("specialise: parameters", epsilons, tuple(counted), gamma),
         Rate("memorise: weights that are not zero", epsilons, tuple(connected), 1 + gamma),
-        Rate("memorise: parameters, zeros included", epsilons, tuple(dense), max(2.0, 1 + gamma)),
+        Rate("memorise: dense entries, our own count", epsilons, tuple(dense), max(2.0, 1 + gamma)),
     )
 
 

@@ -14,6 +14,7 @@ from headcount.theory.building.construction import Bound, Construction, checked,
 from headcount.theory.building.coordinates import coordinates_of
 from headcount.theory.building.outer import Outer
 from headcount.theory.building.shallow import Shallow, within_reach
+from headcount.validation import finite_number
 
 GATE = -2.0
 
@@ -35,6 +36,7 @@ def specialise(
     (array([1.25]), True)
     """
     epsilon, length = checked(epsilon, length)
+    gate = finite_number("gate", gate, at_most=0)
     coordinates = coordinates_of(task, seed=seed)
     outer = Outer(task, coordinates)
     steepness, dimension = max(outer.steepness, 1e-12), task.dimension
@@ -81,13 +83,18 @@ def specialise(
             {
                 "networks of the f_i": steepness * max(net.error for net in psis),
                 "softened minimum": steepness * (inside - 1) / (e * beta),
-                "tokens outside the position sets": steepness * outside * exp(-beta),
+                "tokens outside the position sets": steepness * _leak(outside, beta, gate),
                 "network of F_0": phi.error,
             },
             proven=not fitted,
         ),
         guarantees=guarantees(task, length, seed=seed, fitted=fitted),
     )
+
+
+def _leak(outside: int, beta: float, gate: float) -> float:
+    """What tokens outside a set can add: each weighs e^(−β(−gate − 1)) at most, and all of them 1."""
+    return min(1.0, outside * exp(-beta * max(-gate - 1, 0.0)))
 
 
 def _encoder(

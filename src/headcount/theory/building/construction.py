@@ -99,7 +99,12 @@ class Construction:
 
 def checked(epsilon: float, length: int) -> tuple[float, int]:
     """Epsilon and length as they are meant, or one clear line."""
-    return finite_number("epsilon", epsilon, above=0), whole_number("length", length, at_least=1)
+    return finite_number("epsilon", epsilon, above=0), whole_number(
+        "length", length, at_least=1, at_most=LONGEST
+    )
+
+
+LONGEST = 1 << 14
 
 
 @lru_cache(maxsize=64)

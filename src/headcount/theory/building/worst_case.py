@@ -102,6 +102,9 @@ def _ascend(
     def step(now: tuple[Array, Array, Array], progress: Array) -> tuple[tuple[Array, Array, Array], None]:
         x, best, best_x = now
         value, slope = climb(x)
+        value = jnp.where(
+            jnp.isnan(value), jnp.inf, value
+        )  # an output that is no number is as wrong as can be
         better = value > best
         best, best_x = jnp.where(better, value, best), jnp.where(better[:, None, None], x, best_x)
         move = jnp.sign(jnp.nan_to_num(slope)) * (sizes * (1 - progress))[:, None, None]

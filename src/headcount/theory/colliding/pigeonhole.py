@@ -19,6 +19,7 @@ from headcount.validation import finite_number, whole_number
 
 CANDIDATES = 1_000_000
 MOST_CANDIDATES = 10_000_000
+ROUNDING = 1e-13  # representations nearer than this are equal as far as float64 can tell
 GAP = 3  # targets of two candidates differ by this many epsilon at least
 POINTS = 8
 _FINALISTS = 64
@@ -48,7 +49,7 @@ class Pigeonhole:
     @property
     def lipschitz(self) -> float:
         """The Lipschitz constant that the readout would need to keep the two apart."""
-        return self.target_gap / max(self.representation_gap, 1e-300)
+        return self.target_gap / max(self.representation_gap, ROUNDING)
 
 
 def pigeonhole(

@@ -13,6 +13,7 @@ from headcount.tasks import RetrievalTask
 from headcount.tasks.landscape import Landscape
 
 _PLACES = 64
+_SHORTEST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,23 @@ def segments_of(task: RetrievalTask, landscape: Landscape) -> tuple[Segment, ...
         raise InvalidInput(
             f"two coordinates of {task.name} share their minimiser: the proof needs distinct ones"
         )
-    return tuple(_segment(task, landscape, index, radius) for index in range(task.dimension))
+    while radius >= _SHORTEST:
+        segments = tuple(_segment(task, landscape, index, radius) for index in range(task.dimension))
+        if all(_lowest_at_home(task, segments, index) for index in range(task.dimension)):
+            return segments
+        radius /= 2
+    raise InvalidInput(f"some coordinate of {task.name} is as low far from its minimiser as near it")
+
+
+def _lowest_at_home(task: RetrievalTask, segments: tuple[Segment, ...], index: int) -> bool:
+    """Whether f_i is lower all along its own segment than at any place of another's."""
+    sign = 1 if task.extrema[index] == "min" else -1
+    values = [
+        sign * np.asarray(jax.vmap(task.coordinate_functions[index])(jnp.asarray(segment.places)))
+        for segment in segments
+    ]
+    others = [value.min() for place, value in enumerate(values) if place != index]
+    return not others or bool(values[index].max() < min(others))
 
 
 def _segment(task: RetrievalTask, landscape: Landscape, index: int, radius: float) -> Segment:
