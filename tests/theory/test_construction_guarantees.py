@@ -1,7 +1,9 @@
 """What a construction says about the assumptions behind it."""
 
+import doctest
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +44,10 @@ def test_what_was_measured_is_not_called_proven(make: Maker) -> None:
     assert "measured" not in told(make, EXACT) and "assumption 3: explicit knots" in told(make, EXACT)
     assert not made(make, FITTED).bound.proven
     assert made(make, EXACT).bound.proven
+
+
+@pytest.mark.parametrize("page", ["specialise", "memorise"])
+def test_the_examples_of_the_documents_run(page: str) -> None:
+    path = Path(__file__).parents[2] / "docs" / "theory" / f"{page}.md"
+    done = doctest.testfile(str(path), module_relative=False)
+    assert done.attempted > 8 and done.failed == 0

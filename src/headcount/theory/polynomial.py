@@ -1,5 +1,6 @@
 """Polynomials of bounded total degree on the unit cube, and how one is written down."""
 
+import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,15 +20,17 @@ def monomials(*, variables: int, degree: int) -> int:
 
 
 def exponents(variables: int, degree: int) -> Int[np.ndarray, "monomials variables"]:
-    """Every α with |α| ≤ p, row by row.
+    """Every α with |α| ≤ p, row by row and the lowest |α| first.
 
-    >>> exponents(2, 1).tolist()
-    [[0, 0], [0, 1], [1, 0]]
+    >>> exponents(2, 2).tolist()
+    [[0, 0], [1, 0], [0, 1], [2, 0], [1, 1], [0, 2]]
     """
-    rows: list[tuple[int, ...]] = [()]
-    for _ in range(variables):
-        rows = [(*row, power) for row in rows for power in range(degree - sum(row) + 1)]
-    return np.asarray(rows, dtype=np.int64).reshape(len(rows), variables)
+    rows = [
+        np.bincount(np.asarray(chosen, dtype=np.int64), minlength=variables)
+        for total in range(degree + 1)
+        for chosen in itertools.combinations_with_replacement(range(variables), total)
+    ]
+    return np.stack(rows)
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,8 @@ class Basis:
     """T_α(u) T_β(v) with |α| + |β| ≤ p, for the halves u and v of a point of [0,1]^variables.
 
     T_α is the product of the Chebyshev polynomials of degrees α_i, of 2u_i − 1, each of mean square 1 where
-    points crowd towards the faces as `crowded` ones do. In two halves a polynomial is a product with one
-    matrix in the middle, which is far less work than one monomial after another.
+    points crowd towards the faces as those of `spread` do. To the α of one degree belong the β up to
+    another, so a polynomial is a few products with matrices: far less work than monomial after monomial.
 
     >>> Basis(variables=8, degree=6).shape, len(Basis(variables=8, degree=6).pairs[0])
     ((210, 210), 3003)
@@ -64,6 +67,16 @@ class Basis:
         rows, columns = np.nonzero(left[:, None] + right[None, :] <= self.degree)
         return rows, columns
 
+    def __call__(self, u: Float[Array, " variables"]) -> tuple[Float[Array, " left"], Float[Array, " right"]]:
+        """All T_α and all T_β at one point, in its precision."""
+        entries = 2 * u - 1
+        powers = [jnp.ones_like(entries), entries]
+        for _ in range(2, self.degree + 1):
+            powers.append(2 * entries * powers[-1] - powers[-2])
+        table = math.sqrt(2) * jnp.stack(powers[1:], axis=-1)
+        left, right = self.halves
+        return _products(table[: left.shape[1]], left), _products(table[left.shape[1] :], right)
+
     def sum(
         self,
         coefficients: Float[np.ndarray, "left right"] | Float[Array, "left right"],
@@ -71,17 +84,14 @@ class Basis:
     ) -> Float[Array, ""]:
         """The polynomial with these coefficients at u, in the precision of u."""
         left, right = self(u)
-        return left @ jnp.asarray(coefficients, left.dtype) @ right
-
-    def __call__(self, u: Float[Array, " variables"]) -> tuple[Float[Array, " left"], Float[Array, " right"]]:
-        """All T_α and all T_β at one point, in its precision."""
-        entries = 2 * u - 1
-        powers = [jnp.ones_like(entries), entries]
-        for _ in range(2, self.degree + 1):
-            powers.append(2 * entries * powers[-1] - powers[-2])
-        table = jnp.stack([powers[0], *(math.sqrt(2) * power for power in powers[1:])], axis=-1)
-        left, right = self.halves
-        return _products(table[: left.shape[1]], left), _products(table[left.shape[1] :], right)
+        coefficients = jnp.asarray(coefficients, left.dtype)
+        of_left, of_right = (half.sum(axis=1) for half in self.halves)
+        total = jnp.zeros((), left.dtype)
+        for degree in np.unique(of_left):
+            rows = slice(*np.searchsorted(of_left, (degree, degree + 1)))
+            columns = slice(np.searchsorted(of_right, self.degree - degree + 1))
+            total += left[rows] @ coefficients[rows, columns] @ right[columns]
+        return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +114,15 @@ class Polynomial:
 def _products(
     table: Float[Array, "variables powers"], exponents: Int[np.ndarray, "monomials variables"]
 ) -> Float[Array, " monomials"]:
+    """The product of table[i, α_i − 1] over all α_i > 0, for each α."""
+    factors = jnp.concatenate([jnp.ones(1, table.dtype), table.ravel()])
+    degree = table.shape[1]
+    chosen = np.zeros((len(exponents), degree), dtype=np.int64)  # a monomial has at most so many factors
+    for row, powers in enumerate(exponents):
+        (variables,) = np.nonzero(powers)
+        chosen[row, : len(variables)] = 1 + variables * degree + powers[variables] - 1
     products = jnp.ones(len(exponents), table.dtype)
-    for powers, chosen in zip(table, exponents.T, strict=True):
+    for column in chosen.T:
         # A product with zeros and ones: its gradient is a product too, where that of indexing is slow.
-        products *= powers @ jnp.asarray(np.eye(table.shape[1])[:, chosen], table.dtype)
+        products *= factors @ jnp.asarray(np.eye(len(factors))[:, column], table.dtype)
     return products

@@ -28,8 +28,8 @@ def maximum(numbers: int, levels: int) -> TwoLayers:
     adds nothing, and the one level between adds at least what is missing and at most a step. So the sum
     lies between the maximum and the next multiple of 1/N. Values below 0 count as 0, values above 1 as 1.
 
-    >>> maximum(3, 10)(np.array([[0.2, 0.55, 0.4], [0.0, 0.0, 0.0]])).round(6)
-    array([0.6, 0. ])
+    >>> maximum(3, 10)(np.array([[0.2, 0.55, 0.52], [0.0, 0.0, 0.0]])).round(6)
+    array([0.57, 0.  ])
     """
     steps = np.arange(levels) / levels
     sums = np.kron(np.eye(levels), np.ones((1, numbers)))

@@ -62,7 +62,7 @@ class Outer:
     def resolution(self) -> float:
         """What float64 cannot tell apart in sums as large as F_0 and its steepness."""
         size = float(np.abs(self(cloud(self.dimension, 0))).max())
-        return _RESOLUTION * max(size, self.steepness, 1.0)
+        return max(_RESOLUTION * max(size, self.steepness), 1e-280)
 
     def network(self, tolerance: float, *, seed: int = 0) -> Shallow:
         """F_0 as a one-hidden-layer network: exact for a sum, by knots where additive, fitted otherwise."""
