@@ -77,8 +77,8 @@ def test_json_is_all_that_a_machine_gets(capsys: pytest.CaptureFixture[str], tmp
         ({"heads": 0}, "heads = 0: allowed is a whole number"),
         ({"gamma": "nan"}, "gamma = nan: allowed is a finite number"),
         ({"smallest_set": 200}, "smallest_set = 200: allowed is a whole number from 1 to 128"),
-        ({"chart": "k.pdf"}, "chart = k.pdf: allowed is a file that ends in .html, .svg or .png"),
-        ({"chart": "k"}, "chart = k: allowed is a file that ends in .html, .svg or .png"),
+        ({"chart": "k.pdf"}, "chart = k.pdf: allowed is a file that ends in .svg, .png or .html"),
+        ({"chart": "k"}, "chart = k: allowed is a file that ends in .svg, .png or .html"),
     ],
 )
 def test_a_slip_is_one_line_and_nothing_is_printed(

@@ -927,7 +927,7 @@ def test_the_examples_of_the_document_run_and_find_what_one_head_cannot_see() ->
     assert not found.why_not_binned
     assert found.binned.target_gap >= GAP * found.binned.epsilon
     binned = found.to_json()["binned"]
-    assert binned["lipschitz"] == binned["target_gap"] / binned["representation_gap"]
+    assert binned["lipschitz"] == binned["target_gap"] / max(binned["representation_gap"], 1e-13)
 
 
 def test_two_layers_with_several_outputs_are_refined_not_binned_and_found_again() -> None:
