@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import jax
 from construction_cases import Case, cases, quick
 
 from headcount.engine import this_machine
@@ -105,6 +106,7 @@ def main() -> None:
                 rows.append(measure(case))
                 write(arguments.out, rows, {"machine": this_machine().name, "versions": versions()})
                 print(rows[-1], file=sys.stderr, flush=True)
+                jax.clear_caches()  # no case shares a program with another, and each keeps some megabytes
     measured = sum("refused" not in row for row in rows)
     print(f"{len(rows)} cases, {measured} measured, {len(rows) - measured} refused, broken: {broken(rows)}")
 
