@@ -15,7 +15,7 @@ from headcount.engine import this_machine
 from headcount.engine.machine import versions
 from headcount.models import Architecture, Transformer
 from headcount.tasks import RetrievalTask
-from headcount.tasks.library import bowls, extremes, max_sum
+from headcount.tasks.library import bowls, bowls_product, bowls_several, extremes, max_sum
 from headcount.theory import collide, specialise
 from headcount.theory.colliding.pigeonhole import pigeonhole
 
@@ -75,6 +75,8 @@ def main() -> None:
             built_to_last(bowls(dimension=4, token_dim=2), 64, 1e-2),
             built_to_last(bowls(dimension=2, token_dim=2, positions="first half"), 16, 1e-3),
             built_to_last(extremes(), 16, 1e-2),
+            built_to_last(bowls_product(dimension=2, token_dim=2), 16, 5e-2),
+            built_to_last(bowls_several(dimension=2, token_dim=2), 16, 5e-2),
         ],
     }
     RESULTS.write_text(json.dumps(result, indent=2) + "\n")

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headcount.theory.building import fit as fitting
-from headcount.theory.building.coordinates import is_additive
 from headcount.theory.building.cube import largest
 from headcount.theory.building.extremum import maximum
 from headcount.theory.building.fit import fit
+from headcount.theory.building.ridge import ridge
 from headcount.theory.building.shallow import (
     MOST_KNOTS,
     OutOfReach,
@@ -24,6 +24,7 @@ from headcount.theory.building.shallow import (
     rounded_up,
     within_reach,
 )
+from headcount.theory.building.structure import is_additive, network_of
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Function = Callable[[FloatArray], FloatArray]
@@ -290,3 +291,42 @@ def test_the_largest_value_is_found_in_small_cubes(inputs: int, seed: int) -> No
     centre = np.random.default_rng(seed).uniform(size=inputs)
     found = largest(lambda x: -np.linalg.norm(x - centre, axis=1), inputs=inputs)
     assert -2e-3 <= found <= 0
+
+
+@given(st.lists(st.floats(-2, 2), min_size=2, max_size=4), st.sampled_from([np.sin, np.exp, np.tanh]), seeds)
+@settings(max_examples=10, deadline=None)
+def test_a_function_of_one_direction_is_built_by_knots_along_it(
+    direction: list[float], shape: Function, seed: int
+) -> None:
+    w = np.array(direction)
+    assume(np.abs(w).max() > 0.1)
+
+    def function(x: FloatArray) -> FloatArray:
+        return np.stack([shape(x @ w), shape(2 * x @ w + 1)], axis=1)
+
+    net = ridge(function, len(w), 1e-2)
+    assert net is not None and net.error <= 1e-2
+    x = points(len(w), seed)
+    assert np.abs(net(x) - function(x)).max() <= net.error + ROUNDING
+    assert np.linalg.matrix_rank(net.inner, tol=1e-6 * np.abs(net.inner).max()) == 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x[:, :1] - 0.3) * (x[:, 1:2] - 0.6),
+        lambda x: np.sin(x @ np.array([[1.0], [2.0]])) + x[:, :1],
+        lambda x: np.zeros((len(x), 1)),
+    ],
+)
+def test_a_function_of_two_directions_or_none_is_no_ridge(function: Function) -> None:
+    assert ridge(function, 2, 1e-2) is None
+
+
+def test_a_network_takes_the_structure_that_is_there() -> None:
+    sum_of_axes = network_of(lambda x: (x**2).sum(axis=1, keepdims=True), 2, 1e-2)
+    assert set(map(tuple, sum_of_axes.inner)) == {(1.0, 0.0), (0.0, 1.0)}
+    one_direction = network_of(lambda x: np.exp(x @ np.array([[1.0], [-1.0]])), 2, 1e-2)
+    assert np.allclose(one_direction.inner[:, 0], -one_direction.inner[:, 1])
+    neither = network_of(lambda x: x[:, :1] * x[:, 1:2], 2, 1e-1)
+    assert np.linalg.matrix_rank(neither.inner) == 2

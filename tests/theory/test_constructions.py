@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -35,9 +35,12 @@ both = pytest.mark.parametrize("make", [specialise, memorise])
 
 
 @pytest.fixture(autouse=True)
-def one_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_answer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Checking a task takes longer than building for it; what is said about assumptions has its own tests."""
-    monkeypatch.setattr(constructions, "_found", lambda *_: ONE_ANSWER)
+    monkeypatch.setattr(constructions, "check", lambda *_, **__: ONE_ANSWER)
+    constructions.assumptions_of.cache_clear()
+    yield
+    constructions.assumptions_of.cache_clear()
 
 
 def defined(task: RetrievalTask, x: FloatArray) -> FloatArray:

@@ -17,13 +17,13 @@ from scipy.special import logsumexp
 
 from headcount.commands.density import density as density_command
 from headcount.errors import InvalidInput
-from headcount.theory.ascent import highest
 from headcount.theory.density import dense
-from headcount.theory.departure import retrieval_task, starts
-from headcount.theory.limits import MOST_MONOMIALS, MOST_RETRIEVALS, check_size
-from headcount.theory.minimax import fit
-from headcount.theory.polynomial import Basis, Polynomial, exponents, monomials
-from headcount.theory.recovery import Recovery, retrievals, set_size
+from headcount.theory.recovering.ascent import highest
+from headcount.theory.recovering.departure import retrieval_task, starts
+from headcount.theory.recovering.limits import MOST_MONOMIALS, MOST_RETRIEVALS, check_size
+from headcount.theory.recovering.minimax import fit
+from headcount.theory.recovering.polynomial import Basis, Polynomial, exponents, monomials
+from headcount.theory.recovering.recovery import Recovery, retrievals, set_size
 
 SIZES = [(4, 1), (5, 1), (8, 1), (9, 1), (5, 2)]
 TARGETS = {

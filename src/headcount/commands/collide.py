@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from headcount.engine import Store, Trial
 
 LEARNING_RATES = (3e-3, 1e-2)
-FOLDER, PAGE = "collisions", "collisions.html"
 
 
 def collide(
@@ -47,6 +46,8 @@ def collide(
     """
     from headcount.commands.training import train_in_view
     from headcount.engine import Grid, Store, TaskChoice, Training
+    from headcount.engine.machine import this_machine, versions
+    from headcount.errors import HeadcountError
     from headcount.tasks.registry import accepted
 
     choice = TaskChoice.of(task, **accepted(task, dimension=dimension, token_dim=token_dim))
@@ -63,19 +64,37 @@ def collide(
     command = (
         f"headcount collide {shlex.quote(task)} --dimension {dimension} --token-dim {token_dim} "
         + "".join(f"--length {each} " for each in grid.length)
+        + (f"--most-heads {most_heads} " if most_heads else "")
         + f"--steps {steps} --train-samples {train_samples} --seeds {seeds} --pairs {pairs} "
         + f"--candidates {candidates} --seed {seed} --out {shlex.quote(str(out))}"
     )
-    store = Store(out, more=(FOLDER, PAGE))
+    store = Store(out)
     train_in_view(trials, store, command=command, quiet=as_json, keep_models=True)
     found = list(_collisions(trials, store, pairs=pairs, candidates=candidates, seed=seed, quiet=as_json))
+    missing = sorted(
+        {(trial.length, trial.architecture.heads) for trial in trials}
+        - {(row["length"], row["heads"]) for row in found}
+    )
+    if not found:
+        raise HeadcountError(f"every member diverged: a longer warm-up or more steps than {steps} may help")
     title = f"{task}, D = {built.dimension}, d = {built.token_dim}"
-    page = _draw(found, out, dimension=built.dimension, title=title)
+    page = _draw(found, store.collisions_page, dimension=built.dimension, title=title)
     if as_json:
-        summary = {"collisions": [_without_sequences(row) for row in found], "page": str(page)}
-        print(json.dumps({**summary, "sequences": str(out / FOLDER)}, indent=2, allow_nan=False))
+        summary = {
+            "command": command,
+            "learning_rates": LEARNING_RATES,
+            "machine": this_machine().name,
+            "versions": versions(),
+            "collisions": [_without_sequences(row) for row in found],
+            "without_a_member": [list(cell) for cell in missing],
+            "page": str(page),
+            "sequences": str(store.collisions),
+        }
+        print(json.dumps(summary, indent=2, allow_nan=False))
         return
     _show(found, dimension=built.dimension)
+    for cell_length, heads in missing:
+        print(f"T = {cell_length}, h = {heads}: every member diverged, nothing to search")
     print(f"Page: {page}")
 
 
@@ -100,7 +119,7 @@ def _collisions(
 
     for trial, error in best_members(trials, store):
         settings = {"trial": trial.id, "pairs": pairs, "candidates": candidates, "seed": seed}
-        path = store.folder / FOLDER / f"T{trial.length}-h{trial.architecture.heads}.json"
+        path = store.collisions / f"T{trial.length}-h{trial.architecture.heads}.json"
         known = _read(path)
         if known is not None and known.get("settings") == settings:
             yield known
@@ -142,11 +161,10 @@ def _read(path: Path) -> dict[str, Any] | None:
     return known if isinstance(known, dict) else None
 
 
-def _draw(found: Sequence[dict[str, Any]], out: Path, *, dimension: int, title: str) -> Path:
+def _draw(found: Sequence[dict[str, Any]], page: Path, *, dimension: int, title: str) -> Path:
     from headcount.report.collisions_chart import collisions_chart
     from headcount.report.picture import save_chart
 
-    page = out / PAGE
     save_chart(collisions_chart(found, dimension=dimension, title=title), page)
     return page
 

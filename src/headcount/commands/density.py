@@ -34,8 +34,8 @@ def density(
     asked for and below. Takes about half a minute, longer with more monomials.
     """
     from headcount.theory.density import dense
-    from headcount.theory.expression import Expression
-    from headcount.theory.limits import check_size
+    from headcount.theory.recovering.expression import Expression
+    from headcount.theory.recovering.limits import check_size
 
     check_size(length=length, token_dim=token_dim, degree=degree)
     target = Expression(expression, length=length, token_dim=token_dim)
@@ -48,7 +48,7 @@ def density(
         errors = [error for found in fitted.values() for error in _errors(found, say)]
     if as_json:
         summary = {"expression": expression, **size, **_summary(fitted[degree]), "errors": errors}
-        print(json.dumps(summary, indent=2))
+        print(json.dumps(summary, indent=2, allow_nan=False))
     else:
         _show(expression, fitted[degree], errors)
 
@@ -78,6 +78,7 @@ def _summary(found: "Density") -> dict[str, Any]:
         "monomials": found.monomials,
         "recovery_bound": found.recovery_bound,
         "recovery_error": found.recovery_error(),
+        "guarantees": found.guarantees,
     }
 
 
@@ -110,6 +111,8 @@ def _show(expression: str, found: "Density", errors: list[dict[str, Any]]) -> No
     console.width = min(console.width, COLUMNS)
     console.print(Text("\n".join(lines)))
     console.print(table)
+    for line in found.guarantees:
+        console.print(Text(f"- {line}"))
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,22 +29,26 @@ def rates(
     closest representations of sequences whose targets are 3 epsilon apart, beside
     k + 1. Takes about half a minute.
     """
+    from headcount.engine.machine import versions
     from headcount.tasks.registry import accepted, build
-    from headcount.theory.rates import gap_rates, parameter_rates
+    from headcount.theory.rates import gap_rates, guaranteed, parameter_rates
 
     chosen = build(task, **accepted(task, dimension=dimension, token_dim=token_dim))
+    promised = guaranteed(chosen, length=length, seed=seed)
     sizes_of = f"D = {chosen.dimension}, d = {chosen.token_dim}, T = {length}"
     sizes, gaps = parameter_rates(chosen, length=length, seed=seed), gap_rates(seed=seed)
     if as_json:
-        named = {"parameters": sizes, "gaps": gaps}
-        print(
-            json.dumps({name: [rate.to_json() for rate in group] for name, group in named.items()}, indent=2)
-        )
+        groups = {"parameters": sizes, "gaps": gaps}
+        found: dict[str, Any] = {name: [rate.to_json() for rate in group] for name, group in groups.items()}
+        about = {"task": task, "length": length, "seed": seed, "guarantees": promised, "versions": versions()}
+        print(json.dumps({**about, **found}, indent=2, allow_nan=False))
         return
     print(f"{task}, {sizes_of}: growth from epsilon = 0.1 to 0.0001")
     _show(sizes, sign="≤")
     print("two bowls, one head of one number: fall of the gap as epsilon falls")
     _show(gaps, sign="≥")
+    for line in promised:
+        print(f"- {line}")
 
 
 def _show(rates: "Iterable[Rate]", *, sign: str) -> None:

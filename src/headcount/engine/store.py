@@ -3,13 +3,13 @@
     DIR/shards/<pack>.parquet       finished trials, a row each
     DIR/checkpoints/<pack>.npz      a pack under way, as of its last chunk
     DIR/models/<trial>.npz          the best state of a member, where a run was asked to keep it
+    DIR/collisions/<cell>.json      what `headcount collide` found for the best member of a cell
 
 Rows are keyed by the hash of the trial, so folders of several machines merge by copying shards. A file
 that cannot be used is named in `problems`, and the rest is used all the same.
 """
 
 import stat
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,15 +38,15 @@ def results(folder: Path | str) -> pd.DataFrame:
 
 
 class Store:
-    """A results folder; `more` names what else of ours lies in it."""
+    """A results folder."""
 
-    def __init__(self, folder: Path, *, more: Iterable[str] = ()) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.shards = folder / "shards"
         self.checkpoints = folder / "checkpoints"
         self.models = folder / "models"
         self.page = folder / "report.html"
-        self.more = tuple(folder / name for name in more)
+        self.collisions, self.collisions_page = folder / "collisions", folder / "collisions.html"
         self.problems: list[str] = []
 
     def prepare(self, *, models: bool = False) -> dict[str, float]:
@@ -147,7 +147,7 @@ class Store:
 
     def _scan(self) -> tuple[list[pa.Table], list["Unusable"]]:
         """Every shard that can be read, and every file that does not belong or cannot be read."""
-        known = (self.shards, self.checkpoints, self.models, self.page, *self.more)
+        known = (self.shards, self.checkpoints, self.models, self.page, self.collisions, self.collisions_page)
         foreign = [
             Unusable(path, "not a file of headcount's", damaged=False)
             for path in sorted([*self.folder.glob("*"), *self.shards.glob("*")])

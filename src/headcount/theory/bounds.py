@@ -21,6 +21,7 @@ FIVE_LAYERS = 4  # what a five-layer F divides the lower exponent by
 ROOM = 50  # Corollary 1 asks for D1^2 + D2^2 <= T / ROOM
 
 _ONE_LAYER = "the theorem is about one layer, this model has {layers}: see the conjecture"
+_CONSTANT = "its constant shrinks like (rT)^(-alpha T)"
 _CAVEAT = (
     "M >= c / eps^k for small eps, under Assumptions 1 and 2. But c shrinks like (rT)^(-alpha T): "
     "k > 0 alone does not make it bite at a given eps. The regime is d, D << T << 1/eps"
@@ -176,7 +177,7 @@ class Bounds:
         weaker = f"{_number(stated.five_layers)} for m = T/4, {_number(given.five_layers)} for {size}"
         yield "lower, m = T/4", _number(stated.exponent), stated.reason
         yield f"lower, {size}", _number(given.exponent), given.reason
-        yield "lower, five-layer F", "k/4", f"{weaker}; vacuous wherever k is"
+        yield "lower, five-layer F", "k/4", f"{weaker}; vacuous wherever k is, and {_CONSTANT}"
         yield "upper, enough heads", _number(self.enough_heads.exponent), self.enough_heads.reason
         yield "upper, one wide head", _number(self.wide_head.exponent), self.wide_head.reason
         unknown = "none" if self.conjecture.vacuous else "unknown"
@@ -278,14 +279,14 @@ def lower_bound(setting: Setting, *, share: Fraction | None = None) -> LowerBoun
     if exponent <= 0:
         kept = "" if share in (1, QUARTER) else f", while m / T stays {share}"
         needed = f"k > 0 needs m >= {too_small + 1}, so T >= {positive_from}{kept}"
-        reason = f"vacuous at this T, as k <= 0: {needed}"
+        reason = f"vacuous at this T, as k <= 0: {needed}. Even then {_CONSTANT}"
     return LowerBound(float(exponent), float(smallest), positive_from, reason)
 
 
 def lower_bound_as_stated(setting: Setting) -> LowerBound:
     """The same with m = T/4, the least that the theorem allows: k = (T/4 - s - D + 1) / ((n+1)s + 1) - 1.
 
-    >>> lower_bound_as_stated(Setting(dimension=4, heads=3, head_dim=8, length=128)).reason
+    >>> lower_bound_as_stated(Setting(dimension=4, heads=3, head_dim=8, length=128)).reason.partition(". ")[0]
     'vacuous at this T, as k <= 0: k > 0 needs m >= 35, so T >= 137'
     """
     if setting.share < QUARTER and setting.layers == 1 and setting.heads < setting.dimension:
@@ -321,7 +322,6 @@ def wide_head(setting: Setting) -> UpperBound:
     """M > C / eps^(1 + gamma) suffices for n >= T*d and a five-layer F.
 
     One head hands on the whole sequence, and F finds the minima; further heads rest.
-
 
     >>> wide = wide_head(Setting(dimension=4, heads=1, head_dim=64, length=32, token_dim=2))
     >>> wide.exponent, wide.sharper

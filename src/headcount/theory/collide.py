@@ -154,7 +154,13 @@ def collide(
     anywhere = _best(
         refine(model, task, Region.everywhere(task), units, wide, steps=steps, seed=seed), task, units
     )
-    largest = max(inside, anywhere, key=lambda collision: collision.lipschitz)
+    found = [
+        (pair.absolute_gap, max(pair.representation_gap, ROUNDING) * units.representation)
+        for pair in (inside, anywhere)
+    ]
+    if binned is not None:
+        found.append((binned.target_gap, max(binned.representation_gap, ROUNDING)))
+    target_gap, representation_gap = max(found, key=lambda gaps: gaps[0] / gaps[1])
     return Collisions(
         heads=model.architecture.heads,
         length=length,
@@ -163,13 +169,7 @@ def collide(
         binned=binned,
         why_not_binned=why_not,
         assumption_2=_assumption_2(task, length, seed),
-        lemma=lemma_for(
-            model,
-            task,
-            length,
-            target_gap=largest.absolute_gap,
-            representation_gap=max(largest.representation_gap, ROUNDING) * units.representation,
-        ),
+        lemma=lemma_for(model, task, length, target_gap=target_gap, representation_gap=representation_gap),
     )
 
 

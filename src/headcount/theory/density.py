@@ -13,8 +13,8 @@ import jax.numpy as jnp
 
 from headcount.errors import InvalidInput
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.theory.ascent import Highest, highest
-from headcount.theory.departure import (
+from headcount.theory.recovering.ascent import Highest, highest
+from headcount.theory.recovering.departure import (
     Flat,
     PolynomialOff,
     Sequences,
@@ -25,10 +25,10 @@ from headcount.theory.departure import (
     starts,
     task_off,
 )
-from headcount.theory.limits import check_size
-from headcount.theory.minimax import fit
-from headcount.theory.polynomial import Polynomial
-from headcount.theory.recovery import Recovery, retrievals
+from headcount.theory.recovering.limits import check_size
+from headcount.theory.recovering.minimax import fit
+from headcount.theory.recovering.polynomial import Polynomial
+from headcount.theory.recovering.recovery import Recovery, retrievals
 from headcount.validation import finite_number, whole_number
 
 BLUNTEST, SHARPEST = 1e-3, 1e9
@@ -62,6 +62,15 @@ class Density:
     def monomials(self) -> int:
         """The number of monomials in the polynomial."""
         return len(self.polynomial.basis.pairs[0])
+
+    @property
+    def guarantees(self) -> tuple[str, ...]:
+        """What the theorem rests on, and what was not checked."""
+        return (
+            "continuity of the target: taken as given; where it jumps, no degree brings the error down",
+            "recovery: proven for every sequence, no assumption needed",
+            "no rate is promised: the theorem says that the error falls, not how fast",
+        )
 
     @property
     def recovery_bound(self) -> float:

@@ -12,7 +12,7 @@ from headcount.models import Architecture, Transformer
 from headcount.models.network import Network
 from headcount.models.transformer import Attention
 from headcount.tasks import RetrievalTask
-from headcount.theory.building.construction import Bound, Construction, checked, guarantees
+from headcount.theory.building.construction import Bound, Construction, assumptions_of, checked, guarantees
 from headcount.theory.building.coordinates import coordinates_of
 from headcount.theory.building.extremum import maximum
 from headcount.theory.building.outer import Outer
@@ -48,6 +48,7 @@ def memorise(
     """
     epsilon, length = checked(epsilon, length)
     finite_number("memory_gib", memory_gib, above=0)
+    assumptions = assumptions_of(task, length, seed)
     plan = _plan_that_fits(task, length, epsilon, memory_gib, seed)
     phi, steepness = plan.phi, plan.steepness
     readout = _readout(plan.psis, phi, [p.indices(length) for p in task.positions], plan.levels, length)
@@ -75,7 +76,7 @@ def memorise(
             },
             proven=not fitted,
         ),
-        guarantees=guarantees(task, length, seed=seed, fitted=fitted),
+        guarantees=guarantees(assumptions, fitted=fitted),
     )
 
 

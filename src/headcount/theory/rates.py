@@ -9,7 +9,7 @@ import numpy as np
 
 from headcount.errors import InvalidInput
 from headcount.models import Architecture, Transformer
-from headcount.tasks import RetrievalTask
+from headcount.tasks import RetrievalTask, check
 from headcount.tasks.library import bowls
 from headcount.theory.bounds import Setting, lower_bound
 from headcount.theory.building.coordinates import coordinates_of
@@ -20,6 +20,7 @@ from headcount.theory.specialise import specialise
 from headcount.validation import finite_number
 
 EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(1e-1, 1e-4, 7))
+_TWO_BOWLS = bowls(dimension=2, token_dim=2, wells=[[0.15, 0.2], [0.8, 0.75]])
 ROUNDING = 1e-13  # gaps below this are the arithmetic's, not the model's
 
 
@@ -81,6 +82,14 @@ def parameter_rates(
     )
 
 
+def guaranteed(task: RetrievalTask, *, length: int, seed: int = 0) -> tuple[str, ...]:
+    """What the predicted exponents rest on, checked on the task and on the bowls of `gap_rates`."""
+    constructed = specialise(task, length=length, epsilon=max(EPSILONS), seed=seed).guarantees
+    lacking = [finding for finding in check(_TWO_BOWLS, length=8).select("2") if finding.verdict != "holds"]
+    lines = [f"assumption 2 of the two bowls: {finding.clause} {finding.verdict}" for finding in lacking]
+    return (*constructed, *(lines or ["assumption 2 of the two bowls holds: k is theirs"]))
+
+
 def _network_rate(task: RetrievalTask, epsilons: tuple[float, ...], seed: int) -> Rate:
     coordinates = coordinates_of(task, seed=seed)
     outer = Outer(task, coordinates)
@@ -124,7 +133,6 @@ def gap_rates(
     candidates are more than `candidates` are left out. The model is a random start with a curved encoder;
     with a straight one many candidates would coincide exactly.
     """
-    task = bowls(dimension=2, token_dim=2, wells=[[0.15, 0.2], [0.8, 0.75]])
     architecture = Architecture(token_dim=2, heads=1, head_dim=1, encoder_activation="tanh")
     model = jax.tree.map(
         lambda leaf: 3 * np.asarray(leaf, np.float64), Transformer.initialise(architecture, seed=seed)
@@ -132,7 +140,7 @@ def gap_rates(
     rates = []
     for length in lengths:
         found = [
-            pigeonhole(model, task, length, points=count, candidates=candidates, seed=seed)
+            pigeonhole(model, _TWO_BOWLS, length, points=count, candidates=candidates, seed=seed)
             for count in points
             if count ** (length - 2) <= candidates
         ]

@@ -10,7 +10,7 @@ from headcount.models import Architecture, Transformer
 from headcount.models.network import Network
 from headcount.models.transformer import Attention
 from headcount.tasks import RetrievalTask
-from headcount.theory.building.construction import Bound, Construction, checked, guarantees
+from headcount.theory.building.construction import Bound, Construction, assumptions_of, checked, guarantees
 from headcount.theory.building.coordinates import coordinates_of
 from headcount.theory.building.outer import Outer
 from headcount.theory.building.shallow import Shallow, within_reach
@@ -38,6 +38,7 @@ def specialise(
     epsilon, length = checked(epsilon, length)
     gate = finite_number("gate", gate, at_most=0)
     coordinates = coordinates_of(task, seed=seed)
+    assumptions = assumptions_of(task, length, seed)
     outer = Outer(task, coordinates)
     steepness, dimension = max(outer.steepness, 1e-12), task.dimension
     share = 1 / (4 * steepness * dimension)
@@ -88,7 +89,7 @@ def specialise(
             },
             proven=not fitted,
         ),
-        guarantees=guarantees(task, length, seed=seed, fitted=fitted),
+        guarantees=guarantees(assumptions, fitted=fitted),
     )
 
 

@@ -108,14 +108,13 @@ LONGEST = 1 << 14
 
 
 @lru_cache(maxsize=64)
-def _found(task: RetrievalTask, length: int, seed: int) -> Assumptions:
+def assumptions_of(task: RetrievalTask, length: int, seed: int) -> Assumptions:
     """A task is checked once, however many constructions are made for it."""
     return check(task, length=length, seed=seed)
 
 
-def guarantees(task: RetrievalTask, length: int, *, seed: int, fitted: bool) -> tuple[str, ...]:
-    """The assumptions behind the upper bounds, checked on this task: what holds, and what is lost."""
-    found = _found(task, length, seed)
+def guarantees(found: Assumptions, *, fitted: bool) -> tuple[str, ...]:
+    """What the assumptions behind the upper bounds promise, and what is lost where one fails."""
     lines = [_domain(found), _range(found), _smoothness(found, fitted), _rate(found, fitted)]
     return tuple(line for line in lines if line)
 

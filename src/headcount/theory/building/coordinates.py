@@ -14,10 +14,9 @@ from headcount.tasks import RetrievalTask
 from headcount.tasks.coordinates import Bowl, Projection
 from headcount.tasks.retrieval import CoordinateFunction, Extremum
 from headcount.tasks.search import minima
-from headcount.theory.building.fit import fit
-from headcount.theory.building.shallow import Points, Shallow, additive, non_negative, parabolas
+from headcount.theory.building.shallow import Points, Shallow, non_negative, parabolas
+from headcount.theory.building.structure import network_of
 
-_MIXED = 1e-9  # a mixed difference below this, relative to the function's spread, counts as none
 _CONSTANT = 1e-12  # a spread below this, relative to the function's size, is rounding
 
 
@@ -57,7 +56,7 @@ class Coordinate:
         return (values[:, None] - self.start) / self.slope
 
     def network(self, tolerance: float, *, seed: int = 0) -> Shallow:
-        """Psi as a one-hidden-layer network: exact for a projection, by knots for a sum over the axes."""
+        """Psi as a one-hidden-layer network: exact for a projection, by knots for a bowl."""
         function = self.function
         if isinstance(function, Projection):
             direction = np.asarray(function.direction, np.float64)
@@ -71,9 +70,7 @@ class Coordinate:
                 tolerance,
             )
             return replace(net, inside=True)
-        if is_additive(self.psi, self.token_dim, seed=seed):
-            return additive(self.psi, self.token_dim, tolerance)
-        return fit(self.psi, self.token_dim, tolerance, seed=seed)
+        return network_of(self.psi, self.token_dim, tolerance, seed=seed)
 
 
 def coordinates_of(task: RetrievalTask, *, seed: int = 0) -> tuple[Coordinate, ...]:
@@ -88,21 +85,6 @@ def coordinates_of(task: RetrievalTask, *, seed: int = 0) -> tuple[Coordinate, .
         Coordinate(function, extremum, task.token_dim, *_range(function, index, task.token_dim, seed))
         for index, (function, extremum) in enumerate(pairs)
     )
-
-
-def is_additive(function: object, inputs: int, *, seed: int = 0) -> bool:
-    """Whether no two inputs act on each other: all mixed differences vanish, at random places and corners."""
-    if inputs == 1:
-        return True
-    random = np.random.default_rng(seed)
-    places = random.uniform(size=(2, 1024, inputs))
-    places[:, ::2] = places[:, ::2].round()
-    base, moved = places
-    part = random.uniform(size=base.shape) < 0.5
-    one, other = np.where(part, moved, base), np.where(part, base, moved)
-    a, b, c, d = (function(x) for x in (base, one, other, moved))  # type: ignore[operator]
-    spread = np.ptp(np.concatenate([a, b, c, d]), axis=0).max()
-    return bool(np.abs(a - b - c + d).max() <= _MIXED * max(spread, 1e-300))
 
 
 def _range(function: CoordinateFunction, index: int, token_dim: int, seed: int) -> tuple[float, float]:

@@ -1,6 +1,5 @@
 """One-hidden-layer networks for functions without structure: fitted, and grown until close enough."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -8,9 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.theory.building.cube import HEADROOM, cloud, largest
-from headcount.theory.building.shallow import OutOfReach, Points, Shallow
-
-Function = Callable[[Points], Float[np.ndarray, "points output"]]
+from headcount.theory.building.shallow import Function, OutOfReach, Points, Shallow
 
 WIDEST = 2048
 _POINTS = 1 << 13

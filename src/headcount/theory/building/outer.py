@@ -10,10 +10,10 @@ from jaxtyping import Array, Float
 
 from headcount.errors import InvalidInput
 from headcount.tasks import RetrievalTask
-from headcount.theory.building.coordinates import Coordinate, is_additive
+from headcount.theory.building.coordinates import Coordinate
 from headcount.theory.building.cube import HEADROOM, cloud, largest
-from headcount.theory.building.fit import fit
-from headcount.theory.building.shallow import Points, Shallow, additive, linear
+from headcount.theory.building.shallow import Points, Shallow, linear
+from headcount.theory.building.structure import network_of
 
 _RESOLUTION = 1e-12
 
@@ -65,9 +65,7 @@ class Outer:
         return max(_RESOLUTION * max(size, self.steepness), 1e-280)
 
     def network(self, tolerance: float, *, seed: int = 0) -> Shallow:
-        """F_0 as a one-hidden-layer network: exact for a sum, by knots where additive, fitted otherwise."""
+        """F_0 as a one-hidden-layer network: exact for a sum, otherwise as its structure allows."""
         if self.is_sum:
             return linear(self.slope[None], self.start.sum(keepdims=True))
-        if is_additive(self, self.dimension, seed=seed):
-            return additive(self, self.dimension, tolerance)
-        return fit(self, self.dimension, tolerance, seed=seed)
+        return network_of(self, self.dimension, tolerance, seed=seed)

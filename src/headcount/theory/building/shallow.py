@@ -11,6 +11,7 @@ from headcount.errors import InvalidInput
 from headcount.theory.building.cube import HEADROOM
 
 Points = Float[np.ndarray, "points inputs"]
+Function = Callable[[Points], Float[np.ndarray, "points output"]]
 
 MOST_KNOTS = 1 << 14
 _LOOKS = 4096  # places along an axis at which a function is compared with its knots, at least
@@ -138,9 +139,7 @@ def along_axes(values: Float[np.ndarray, "knots inputs *output"], *, error: floa
     )
 
 
-def additive(
-    function: Callable[[Points], Float[np.ndarray, "points output"]], inputs: int, tolerance: float
-) -> Shallow:
+def additive(function: Function, inputs: int, tolerance: float) -> Shallow:
     """A sum of functions of one coordinate each, by knots: doubled until a fine look finds them close enough.
 
     The departure is measured along each axis, at 32 places or more between any two knots. The places are

@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.theory.minimax import spread
-from headcount.theory.polynomial import Basis, Polynomial
-from headcount.theory.recovery import Recovery
+from headcount.theory.recovering.minimax import spread
+from headcount.theory.recovering.polynomial import Basis, Polynomial
+from headcount.theory.recovering.recovery import Recovery
 
 Sequence = Float[Array, "length token_dim"]
 Sequences = Float[np.ndarray, "count length token_dim"]

@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 from scipy.linalg import cho_factor, cho_solve
 
 from headcount.errors import InvalidInput
-from headcount.theory.ascent import climbs
-from headcount.theory.polynomial import Basis, Polynomial
+from headcount.theory.recovering.ascent import climbs
+from headcount.theory.recovering.polynomial import Basis, Polynomial
 from headcount.validation import shown
 
 Function = Callable[[Float[Array, " variables"]], Float[Array, ""]]

@@ -4,8 +4,8 @@ import itertools
 import math
 
 from headcount.errors import InvalidInput
-from headcount.theory.polynomial import monomials
-from headcount.theory.recovery import retrievals
+from headcount.theory.recovering.polynomial import monomials
+from headcount.theory.recovering.recovery import retrievals
 from headcount.validation import whole_number
 
 SHORTEST = 4
