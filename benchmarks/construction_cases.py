@@ -75,11 +75,12 @@ def _tasks() -> Iterator[tuple[str, int, int]]:
     for token_dim in (1, 2, 3):
         for dimension in range(1, 7):
             yield "bowls", dimension, token_dim
-    for dimension in range(1, 7):
-        yield "max_sum", dimension, 4
+    for token_dim in (1, 2, 3, 4):
+        for dimension in range(1, 7):
+            yield "max_sum", dimension, token_dim
     yield "extremes", 2, 1
     for name in OUTERS:
-        for dimension in (2, 3):
+        for dimension in (1, 2, 3):
             yield name, dimension, 2
 
 

@@ -29,10 +29,10 @@ from headcount.errors import InvalidInput
 from headcount.theory import Construction, memorise, specialise
 
 RESULTS = Path(__file__).parent / "results" / "constructions.json"
-# A sixteenth of what `memorise` allows by default: the ascents over all cases would take hours otherwise.
+# A sixth of what `memorise` allows by default: the ascents over all cases would take hours otherwise.
 MAKERS: dict[str, Callable[..., Construction]] = {
     "specialise": specialise,
-    "memorise": partial(memorise, memory_gib=1 / 16),
+    "memorise": partial(memorise, memory_gib=1 / 6),
 }
 
 

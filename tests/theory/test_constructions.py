@@ -425,3 +425,27 @@ def test_where_no_epsilon_fits_a_length_is_to_blame() -> None:
 @pytest.mark.parametrize("memory", [0, -1, np.nan, np.inf])
 def test_memory_is_a_positive_number(memory: float) -> None:
     assert "memory_gib = " in message(memorise, extremes(), length=4, epsilon=0.1, memory_gib=memory)
+
+
+@both
+@pytest.mark.parametrize(
+    "outer",
+    [
+        lambda z: 2e9 * jnp.sum(z) + z[0] * z[1],
+        lambda z: jnp.stack([2e9 * jnp.sum(z), z[0] * z[1]]),
+    ],
+    ids=["beside a large sum", "beside a large output"],
+)
+def test_a_product_too_small_to_see_among_large_numbers_is_not_passed_over(make: Maker, outer: Any) -> None:
+    with pytest.raises(InvalidInput, match="would (be possible|fit)"):
+        make(replace(extremes(), outer=outer), length=4, epsilon=0.1)
+
+
+def test_a_narrow_dip_is_in_the_bound() -> None:
+    def dip(x: Any) -> Any:
+        return 0.6 + 0.3 * jnp.sin(9 * x[0]) - 0.5 * jnp.exp(-(((x[0] - 0.61803) / 3e-4) ** 2))
+
+    task = replace(extremes(), coordinate_functions=(dip,), positions="all", extrema=("min",))
+    made = specialise(task, length=2, epsilon=0.1)
+    x = np.full((1, 2, 1), 0.61803)
+    assert np.abs(made.predict(x) - defined(task, x)).max() <= made.bound.total

@@ -12,13 +12,14 @@ import typer
 if TYPE_CHECKING:
     from headcount.engine import Store, Trial
 
+DEFAULTS = {"dimension": 4, "token_dim": 4}
 LEARNING_RATES = (3e-3, 1e-2)
 
 
 def collide(
     task: Annotated[str, typer.Argument(help="The name of a task, such as max_sum or bowls.")] = "max_sum",
-    dimension: Annotated[int, typer.Option(help="D.", min=1)] = 4,
-    token_dim: Annotated[int, typer.Option(help="d.", min=1)] = 4,
+    dimension: Annotated[int | None, typer.Option(help="D.", min=1, show_default="4")] = None,
+    token_dim: Annotated[int | None, typer.Option(help="d.", min=1, show_default="4")] = None,
     length: Annotated[list[int], typer.Option(help="T; give it again for more.", min=2)] = [16, 64],  # noqa: B006
     most_heads: Annotated[
         int | None, typer.Option(help="Heads from 1 to this.", min=1, show_default="D + 2")
@@ -48,9 +49,9 @@ def collide(
     from headcount.engine import Grid, Store, TaskChoice, Training
     from headcount.engine.machine import this_machine, versions
     from headcount.errors import HeadcountError
-    from headcount.tasks.registry import accepted
+    from headcount.tasks.registry import with_defaults
 
-    choice = TaskChoice.of(task, **accepted(task, dimension=dimension, token_dim=token_dim))
+    choice = TaskChoice.of(task, **with_defaults(task, DEFAULTS, dimension=dimension, token_dim=token_dim))
     built = choice.build()
     grid = Grid(
         choice,
@@ -62,7 +63,9 @@ def collide(
     )
     trials = list(grid.trials())
     command = (
-        f"headcount collide {shlex.quote(task)} --dimension {dimension} --token-dim {token_dim} "
+        f"headcount collide {shlex.quote(task)} "
+        + (f"--dimension {dimension} " if dimension else "")
+        + (f"--token-dim {token_dim} " if token_dim else "")
         + "".join(f"--length {each} " for each in grid.length)
         + (f"--most-heads {most_heads} " if most_heads else "")
         + f"--steps {steps} --train-samples {train_samples} --seeds {seeds} --pairs {pairs} "

@@ -38,18 +38,19 @@ def construct(
     """Build a transformer by formula, without training, and measure it.
 
     `specialise` gives each of the D coordinates a head of its own; `memorise` has
-    one head as wide as the whole sequence. Both come with an error that they
-    cannot exceed; the largest error that a search in float64 finds is shown beside it.
+    one head as wide as the whole sequence. Both come with a bound on
+    their error; the largest error that a search in float64 finds is shown beside it.
     """
     from dataclasses import replace
 
     from headcount.errors import InvalidInput
-    from headcount.tasks.registry import accepted, build
+    from headcount.tasks.registry import build
     from headcount.theory import memorise, specialise
 
     if out is not None and out.suffix != ".npz":
         raise InvalidInput(f"out = {out.name}: allowed is a file that ends in .npz")
-    options = accepted(task, positions=positions, dimension=dimension, token_dim=token_dim)
+    given = {"positions": positions, "dimension": dimension, "token_dim": token_dim}
+    options = {name: value for name, value in given.items() if value is not None}
     chosen = replace(build(task, **options), distribution="uniform")
     make = specialise if kind == Kind.specialise else memorise
     made = make(chosen, length=length, epsilon=epsilon, seed=seed)

@@ -9,14 +9,17 @@ import typer
 if TYPE_CHECKING:
     from headcount.theory.rates import Rate
 
+DEFAULTS = {"dimension": 3, "token_dim": 2}
+
 
 def rates(
     task: Annotated[
         str, typer.Argument(help="The name of a task whose constructions are counted.")
     ] = "bowls",
-    dimension: Annotated[int, typer.Option(help="D.", min=1)] = 3,
-    token_dim: Annotated[int, typer.Option(help="d.", min=1)] = 2,
+    dimension: Annotated[int | None, typer.Option(help="D.", min=1, show_default="3")] = None,
+    token_dim: Annotated[int | None, typer.Option(help="d.", min=1, show_default="2")] = None,
     length: Annotated[int, typer.Option(help="T.", min=1)] = 16,
+    smallest_epsilon: Annotated[float, typer.Option(help="The finest error to build for.")] = 1e-4,
     seed: Annotated[int, typer.Option(help="Seed of the searches.", min=0)] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")
@@ -24,26 +27,39 @@ def rates(
 ) -> None:
     """Compare measured exponents with predicted ones.
 
-    Parameters of both constructions for epsilon from 0.1 to 0.0001, beside gamma
+    Parameters of both constructions for epsilon from 0.1 down, beside gamma
     (measured on their networks) and 1 + gamma; and for one head on two bowls the
     closest representations of sequences whose targets are 3 epsilon apart, beside
-    k + 1. Takes about half a minute.
+    k + 1. Takes about half a minute; minutes where F_0 must be fitted.
     """
-    from headcount.engine.machine import versions
-    from headcount.tasks.registry import accepted, build
-    from headcount.theory.rates import gap_rates, guaranteed, parameter_rates
+    from headcount.engine.machine import this_machine, versions
+    from headcount.tasks.registry import build, with_defaults
+    from headcount.theory.rates import gap_rates, geometric, guaranteed, parameter_rates
+    from headcount.validation import finite_number
 
-    chosen = build(task, **accepted(task, dimension=dimension, token_dim=token_dim))
+    chosen = build(task, **with_defaults(task, DEFAULTS, dimension=dimension, token_dim=token_dim))
+    finite_number("smallest_epsilon", smallest_epsilon, above=0, at_most=0.05)
+    epsilons = geometric(smallest_epsilon)
     promised = guaranteed(chosen, length=length, seed=seed)
     sizes_of = f"D = {chosen.dimension}, d = {chosen.token_dim}, T = {length}"
-    sizes, gaps = parameter_rates(chosen, length=length, seed=seed), gap_rates(seed=seed)
+    sizes, gaps = parameter_rates(chosen, length=length, epsilons=epsilons, seed=seed), gap_rates(seed=seed)
+    reached = sizes[0].epsilons
     if as_json:
         groups = {"parameters": sizes, "gaps": gaps}
         found: dict[str, Any] = {name: [rate.to_json() for rate in group] for name, group in groups.items()}
-        about = {"task": task, "length": length, "seed": seed, "guarantees": promised, "versions": versions()}
+        about = {
+            "task": task,
+            "dimension": chosen.dimension,
+            "token_dim": chosen.token_dim,
+            "machine": this_machine().name,
+            "length": length,
+            "seed": seed,
+            "guarantees": promised,
+            "versions": versions(),
+        }
         print(json.dumps({**about, **found}, indent=2, allow_nan=False))
         return
-    print(f"{task}, {sizes_of}: growth from epsilon = 0.1 to 0.0001")
+    print(f"{task}, {sizes_of}: growth from epsilon = {reached[0]:g} to {reached[-1]:.1g}")
     _show(sizes, sign="≤")
     print("two bowls, one head of one number: fall of the gap as epsilon falls")
     _show(gaps, sign="≥")

@@ -2,7 +2,7 @@
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from headcount.errors import InvalidInput
@@ -44,15 +44,15 @@ def register(name: str) -> Callable[[_Builder], _Builder]:
     return enter
 
 
-def accepted(name: str, **options: Any) -> dict[str, Any]:
-    """Of these options those that the task takes and that are not None: defaults for any task of a command.
+def with_defaults(name: str, defaults: Mapping[str, Any], **given: Any) -> dict[str, Any]:
+    """What was given (None: was not), and the defaults for the rest where the task takes them.
 
-    >>> accepted("extremes", dimension=4, positions="even")
+    >>> with_defaults("extremes", {"dimension": 4}, positions="even", token_dim=None)
     {'positions': 'even'}
     """
-    builder = TASKS.get(name, build)
-    taken = inspect.signature(builder).parameters
-    return {option: value for option, value in options.items() if option in taken and value is not None}
+    taken = inspect.signature(TASKS.get(name, build)).parameters
+    chosen = {option: value for option, value in defaults.items() if option in taken}
+    return chosen | {option: value for option, value in given.items() if value is not None}
 
 
 def build(name: str, **options: Any) -> RetrievalTask:

@@ -148,7 +148,11 @@ def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 def _output_shape(name: str, function: Callable[..., Array], size: int) -> tuple[int, ...]:
     try:
-        return tuple(jax.eval_shape(function, jnp.zeros(size)).shape)
+        found = jax.eval_shape(function, jnp.zeros(size))
+        shape, kind = tuple(found.shape), found.dtype
     except (TypeError, ValueError, AttributeError, IndexError) as error:
         reason = str(error).partition("\n")[0]
         raise InvalidInput(f"{name} cannot be applied to a vector of {size} numbers: {reason}") from error
+    if not jnp.issubdtype(kind, jnp.floating):
+        raise InvalidInput(f"{name} gives values of type {kind}: real numbers are needed, such as float32")
+    return shape

@@ -82,7 +82,7 @@ class Density:
         return replace(self, recovery=replace(self.recovery, sharpness=_sharpness(sharpness)))
 
     def recovery_error(self) -> float:
-        """The largest |recovered − x| that is found; it cannot exceed `recovery_bound`."""
+        """The largest |recovered − x| that is found; up to rounding it cannot exceed `recovery_bound`."""
         return highest(recovery_off, self._starts, self.recovery.sharpness).value
 
     def polynomial_error(self) -> float:

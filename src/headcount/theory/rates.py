@@ -12,14 +12,22 @@ from headcount.models import Architecture, Transformer
 from headcount.tasks import RetrievalTask, check
 from headcount.tasks.library import bowls
 from headcount.theory.bounds import Setting, lower_bound
+from headcount.theory.building.construction import Construction
 from headcount.theory.building.coordinates import coordinates_of
 from headcount.theory.building.outer import Outer
+from headcount.theory.building.shallow import OutOfReach
 from headcount.theory.colliding.pigeonhole import pigeonhole
 from headcount.theory.memorise import plan_memorise
 from headcount.theory.specialise import specialise
 from headcount.validation import finite_number
 
-EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(1e-1, 1e-4, 7))
+
+def geometric(smallest: float) -> tuple[float, ...]:
+    """Seven epsilons from 0.1 down."""
+    return tuple(float(epsilon) for epsilon in np.geomspace(1e-1, smallest, 7))
+
+
+EPSILONS = geometric(1e-4)
 _TWO_BOWLS = bowls(dimension=2, token_dim=2, wells=[[0.15, 0.2], [0.8, 0.75]])
 ROUNDING = 1e-13  # gaps below this are the arithmetic's, not the model's
 
@@ -66,10 +74,10 @@ def parameter_rates(
     >>> [round(rate.exponent, 1) for rate in rates[:3]]
     [0.5, 0.5, 1.5]
     """
-    epsilons = _checked(epsilons)
+    made = _down_to_the_finest(task, length, _checked(epsilons), seed)
+    epsilons = tuple(each.epsilon for each in made)
     units = _network_rate(task, epsilons, seed)
     gamma = units.exponent
-    made = [specialise(task, length=length, epsilon=epsilon, seed=seed) for epsilon in epsilons]
     plans = [plan_memorise(task, length=length, epsilon=epsilon, seed=seed) for epsilon in epsilons]
     counted = [float(each.model.counted_parameters()) for each in made]
     dense = [float(plan.architecture.counted_parameters()) for plan in plans]
@@ -80,6 +88,21 @@ def parameter_rates(
         Rate("memorise: weights that are not zero", epsilons, tuple(connected), 1 + gamma),
         Rate("memorise: dense entries, our own count", epsilons, tuple(dense), max(2.0, 1 + gamma)),
     )
+
+
+def _down_to_the_finest(
+    task: RetrievalTask, length: int, epsilons: tuple[float, ...], seed: int
+) -> list[Construction]:
+    """From coarse to fine, as far as networks can be fitted."""
+    made: list[Construction] = []
+    for epsilon in sorted(epsilons, reverse=True):
+        try:
+            made.append(specialise(task, length=length, epsilon=epsilon, seed=seed))
+        except OutOfReach:
+            if len(made) < 2:
+                raise
+            break
+    return made
 
 
 def guaranteed(task: RetrievalTask, *, length: int, seed: int = 0) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ class Construction:
 
     - `model`: a `Transformer` of the class in models/, in float64.
     - `labels`: what each number of the representation holds.
-    - `bound`: the error it cannot exceed.
+    - `bound`: the error it cannot exceed, proven or, where networks were measured, as far as was seen.
     - `guarantees`: what holds and what is lost, assumption by assumption.
     """
 

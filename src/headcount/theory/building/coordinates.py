@@ -14,6 +14,7 @@ from headcount.tasks import RetrievalTask
 from headcount.tasks.coordinates import Bowl, Projection
 from headcount.tasks.retrieval import CoordinateFunction, Extremum
 from headcount.tasks.search import minima
+from headcount.theory.building.cube import cloud
 from headcount.theory.building.shallow import Points, Shallow, non_negative, parabolas
 from headcount.theory.building.structure import network_of
 
@@ -108,5 +109,8 @@ def _range(function: CoordinateFunction, index: int, token_dim: int, seed: int) 
             f"coordinate function {index} is not finite everywhere on [0,1]^{token_dim}: "
             "finite values are needed there"
         )
-    low, high = lowest.value, -highest.value
+    # Descents may all pass by a narrow dip; the cloud that networks are measured on must not see beyond.
+    with jax.enable_x64(True):
+        seen = np.asarray(jax.vmap(function)(jnp.asarray(cloud(token_dim, seed), jnp.float64)))
+    low, high = min(lowest.value, float(seen.min())), max(-highest.value, float(seen.max()))
     return (low, low) if high - low <= _CONSTANT * max(abs(low), abs(high)) else (low, high)

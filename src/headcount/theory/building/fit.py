@@ -1,13 +1,12 @@
 """One-hidden-layer networks for functions without structure: fitted, and grown until close enough."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 
-from headcount.theory.building.cube import HEADROOM, cloud, largest
-from headcount.theory.building.shallow import Function, OutOfReach, Points, Shallow
+from headcount.theory.building.cube import HEADROOM, cloud
+from headcount.theory.building.shallow import Function, OutOfReach, Points, Shallow, everywhere
 
 WIDEST = 2048
 _POINTS = 1 << 13
@@ -31,17 +30,12 @@ def fit(function: Function, inputs: int, tolerance: float, *, seed: int = 0) -> 
         # On fewer points a fit looks better than it is, so a width that fails there fails.
         if width == WIDEST or HEADROOM * _fitted(targets[some], points[some], width, seed).error <= tolerance:
             net = _fitted(targets, points, width, seed)
-            elsewhere = largest(partial(_departure, net, function), inputs=inputs, seed=seed + 1)
-            error = HEADROOM * max(net.error, elsewhere)
-            if error <= tolerance:
-                return replace(net, error=error)
-            closest = min(closest, error)
+            net = everywhere(replace(net, error=HEADROOM * net.error), function, inputs, seed=seed + 1)
+            if net.error <= tolerance:
+                return net
+            closest = min(closest, net.error)
         width *= 2
     raise OutOfReach("tolerance", tolerance, closest, f"the widest network that is fitted has {WIDEST} units")
-
-
-def _departure(net: Shallow, function: Function, x: Points) -> Float[np.ndarray, " points"]:
-    return np.abs(net(x) - function(x)).max(axis=1)
 
 
 def _fitted(targets: Float[np.ndarray, "points output"], x: Points, width: int, seed: int) -> Shallow:

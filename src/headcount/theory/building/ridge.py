@@ -1,12 +1,9 @@
 """One-hidden-layer networks for functions of one direction, g(w · x)."""
 
-from dataclasses import replace
-
 import numpy as np
 from jaxtyping import Float
 
-from headcount.theory.building.cube import HEADROOM, largest
-from headcount.theory.building.shallow import Function, Shallow, additive
+from headcount.theory.building.shallow import Function, Shallow, additive, everywhere
 
 _PARALLEL = 1e-5  # slopes that leave their common direction by less than this part agree
 _STEP = 1e-4
@@ -29,12 +26,11 @@ def ridge(function: Function, inputs: int, tolerance: float) -> Shallow | None:
         along.offset - along.inner[:, 0] * float(direction @ start) / reach,
         along.outer,
         along.constant,
-        error=0.0,
+        error=along.error,
         proven=False,
     )
-    elsewhere = largest(lambda x: np.abs(net(x) - function(x)).max(axis=1), inputs=inputs)
-    error = max(along.error, HEADROOM * elsewhere)
-    return replace(net, error=error) if error <= tolerance else None
+    net = everywhere(net, function, inputs)
+    return net if net.error <= tolerance else None
 
 
 def _common_slope(function: Function, inputs: int) -> Float[np.ndarray, " inputs"] | None:

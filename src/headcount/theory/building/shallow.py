@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.errors import InvalidInput
-from headcount.theory.building.cube import HEADROOM
+from headcount.theory.building.cube import HEADROOM, largest
 
 Points = Float[np.ndarray, "points inputs"]
 Function = Callable[[Points], Float[np.ndarray, "points output"]]
@@ -167,6 +167,12 @@ def additive(function: Function, inputs: int, tolerance: float) -> Shallow:
         if steps >= MOST_KNOTS:
             raise OutOfReach("tolerance", tolerance, error, _TOO_MANY)
         steps *= 2
+
+
+def everywhere(net: Shallow, function: Function, inputs: int, *, seed: int = 0) -> Shallow:
+    """The network with its error raised to what a search of the whole cube finds."""
+    departure = largest(lambda x: np.abs(net(x) - function(x)).max(axis=1), inputs=inputs, seed=seed)
+    return replace(net, error=max(net.error, HEADROOM * departure))
 
 
 _TOO_MANY = f"more than {MOST_KNOTS} knots an axis would be needed"

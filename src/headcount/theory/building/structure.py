@@ -4,15 +4,20 @@ import numpy as np
 
 from headcount.theory.building.fit import fit
 from headcount.theory.building.ridge import ridge
-from headcount.theory.building.shallow import Function, Shallow, additive
+from headcount.theory.building.shallow import Function, Shallow, additive, everywhere
 
 _MIXED = 1e-9  # a mixed difference below this, relative to the function's spread, counts as none
 
 
 def network_of(function: Function, inputs: int, tolerance: float, *, seed: int = 0) -> Shallow:
-    """By knots where a function is a sum over the axes, or one of a single direction; fitted otherwise."""
+    """By knots where a function is a sum over the axes, or one of a single direction; fitted otherwise.
+
+    Structure is found by looking, so a network by knots must also pass a search of the whole cube.
+    """
     if is_additive(function, inputs, seed=seed):
-        return additive(function, inputs, tolerance)
+        summed = everywhere(additive(function, inputs, tolerance), function, inputs)
+        if summed.error <= tolerance or inputs == 1:
+            return summed
     return ridge(function, inputs, tolerance) or fit(function, inputs, tolerance, seed=seed)
 
 
@@ -27,5 +32,5 @@ def is_additive(function: Function, inputs: int, *, seed: int = 0) -> bool:
     part = random.uniform(size=base.shape) < 0.5
     one, other = np.where(part, moved, base), np.where(part, base, moved)
     a, b, c, d = (function(x) for x in (base, one, other, moved))
-    spread = np.ptp(np.concatenate([a, b, c, d]), axis=0).max()
-    return bool(np.abs(a - b - c + d).max() <= _MIXED * max(spread, 1e-300))
+    spread = np.ptp(np.concatenate([a, b, c, d]), axis=0)
+    return bool((np.abs(a - b - c + d).max(axis=0) <= _MIXED * spread).all())

@@ -12,6 +12,8 @@ from headcount.models import Transformer
 from headcount.tasks import RetrievalTask
 from headcount.tasks.search import minima
 
+_FEATURES = 1 << 25
+
 
 @dataclass(frozen=True, eq=False)
 class WorstCase:
@@ -97,19 +99,26 @@ def _ascend(
     def error(x: Float[Array, "length token_dim"]) -> Float[Array, ""]:
         return jnp.max(jnp.abs(model(x) - task.target(x)))
 
-    climb = jax.vmap(jax.value_and_grad(error))
+    climb = jax.value_and_grad(error)
 
-    def step(now: tuple[Array, Array, Array], progress: Array) -> tuple[tuple[Array, Array, Array], None]:
-        x, best, best_x = now
-        value, slope = climb(x)
-        value = jnp.where(
-            jnp.isnan(value), jnp.inf, value
-        )  # an output that is no number is as wrong as can be
-        better = value > best
-        best, best_x = jnp.where(better, value, best), jnp.where(better[:, None, None], x, best_x)
-        move = jnp.sign(jnp.nan_to_num(slope)) * (sizes * (1 - progress))[:, None, None]
-        return (jnp.clip(x + move, 0, 1), best, best_x), None
+    def ascend(begin: Array, size: Array) -> tuple[Array, Array]:
+        def step(now: tuple[Array, Array, Array], progress: Array) -> tuple[tuple[Array, Array, Array], None]:
+            x, best, best_x = now
+            value, slope = climb(x)
+            value = jnp.where(jnp.isnan(value), jnp.inf, value)  # no number at all is as wrong as can be
+            best, best_x = jnp.maximum(best, value), jnp.where(value > best, x, best_x)
+            move = jnp.sign(jnp.nan_to_num(slope)) * size * (1 - progress)
+            return (jnp.clip(x + move, 0, 1), best, best_x), None
 
-    start = (begin, jnp.full(begin.shape[0], -jnp.inf), begin)
-    (_, best, best_x), _ = jax.lax.scan(step, start, jnp.linspace(0, 1, steps + 1))
-    return best, best_x
+        start = (begin, jnp.float64(-jnp.inf), begin)
+        (_, best, best_x), _ = jax.lax.scan(step, start, jnp.linspace(0, 1, steps + 1))
+        return best, best_x
+
+    return jax.lax.map(lambda each: ascend(*each), (begin, sizes), batch_size=_at_once(model, begin))
+
+
+def _at_once(model: Transformer, begin: Float[Array, "start length token_dim"]) -> int:
+    """As many ascents as keep the features of all their tokens within the memory of any laptop."""
+    architecture = model.architecture
+    widest = max(*architecture.encoder_sizes, *architecture.readout_sizes)
+    return max(1, min(len(begin), _FEATURES // (begin.shape[1] * widest)))
