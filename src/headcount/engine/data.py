@@ -1,6 +1,7 @@
 """The data of a pack: drawn once per task and length, shared by all members that learn it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import equinox as eqx
@@ -32,7 +33,7 @@ class Data(eqx.Module):
 
 def data_of(trials: Sequence[Trial]) -> tuple[Data, np.ndarray]:
     """The data sets that the trials need, stacked, and which of them each trial learns."""
-    wanted = [(trial.task, trial.length, trial.training) for trial in trials]
+    wanted = [(trial.task, trial.length, replace(trial.training, polish_steps=0)) for trial in trials]
     distinct = list(dict.fromkeys(wanted))
     stacked: Data = jax.tree.map(lambda *leaves: np.stack(leaves), *(_draw(*choice) for choice in distinct))
     return stacked, np.array([distinct.index(choice) for choice in wanted], np.int32)

@@ -50,6 +50,8 @@ class Problem:
     line: str
 
 
+MOST_OF_TIME_TO_SAVE = 0.1
+
 Event = Planned | Advanced | Finished | Problem
 Events = queue.SimpleQueue[Event | BaseException | None]
 
@@ -62,7 +64,8 @@ def run(
     With `keep_models` the weights of every member are kept too, and no trial is finished without them.
 
     The work happens in a thread of its own, so that Ctrl-C is answered at once even while a program is
-    compiled or a long chunk runs. Killed at any moment, the next run goes on from the last chunk.
+    compiled or a long chunk runs. Killed at any moment, the next run goes on from the last checkpoint: one
+    chunk back at most, or a few where a checkpoint takes long to write.
     """
     events: Events = queue.SimpleQueue()
     stop = threading.Event()
@@ -129,12 +132,14 @@ def _train(
     state, seconds = (None, 0.0) if saved is None else saved
     began = time.perf_counter() - seconds
     training = PackTraining(pack, machine, state=state)
+    saving = Pace(MOST_OF_TIME_TO_SAVE)
     while not training.finished:
         if stop.is_set():
             return
         training.chunk()
-        if not training.finished:
-            store.save(pack, training.state, seconds=time.perf_counter() - began)
+        if not training.finished and saving.due:
+            with saving:
+                store.save(pack, training.state, seconds=time.perf_counter() - began)
         events.put(Advanced(pack, training.step, tuple(training.errors.tolist())))
     outcomes = training.outcomes()
     each = (time.perf_counter() - began) / len(pack.trials)
@@ -144,6 +149,27 @@ def _train(
             store.keep(trial, outcome.model)
     store.write(pack, rows)
     events.put(Finished(pack, tuple(rows)))
+
+
+class Pace:
+    """Something to be done as often as takes up no more than a share of the time."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+        self.took = 0.0
+        self.ended = time.perf_counter()
+
+    @property
+    def due(self) -> bool:
+        """Whether enough time has passed since the last."""
+        return self.took <= self.share * (time.perf_counter() - self.ended)
+
+    def __enter__(self) -> None:
+        self.began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.ended = time.perf_counter()
+        self.took = self.ended - self.began
 
 
 def _tell_problems(store: Store, events: Events) -> None:

@@ -1,8 +1,8 @@
 """Trials → packs: members that share one compiled program.
 
-Every new shape costs seconds of compiling; every padded head costs arithmetic on each step. A GPU has
-arithmetic to spare, so there a whole column of head counts is one shape. A CPU has not, so there head
-counts share a shape only where that saves more compiling than it costs.
+Every new shape costs seconds of compiling; every padded head costs arithmetic on each step. Head counts
+share a shape where that saves more compiling than it costs: on a GPU, which has arithmetic to spare, a whole
+column of them, unless it trains for minutes; on a CPU a few neighbours.
 """
 
 import hashlib
@@ -16,9 +16,23 @@ from headcount.errors import InvalidInput
 from headcount.models import Architecture
 
 MOST_MEMBERS = {"cpu": 8, "gpu": 512}
-COMPILE_SECONDS = 2.5
-STEP_SECONDS = 2e-4
-MULTIPLY_ADD_SECONDS = 3.5e-10
+
+
+@dataclass(frozen=True)
+class Cost:
+    """A rough model of a machine's time: to compile a shape, and for a step of one member.
+
+    `step` is spent whatever the size, `token` for a multiply-add of a token, `weight` for a weight of the
+    attention: reading, moving and writing it.
+    """
+
+    compile: float
+    step: float
+    token: float
+    weight: float
+
+
+COSTS = {"cpu": Cost(2.5, 2e-4, 1.05e-9, 0.0), "gpu": Cost(12.0, 4e-6, 1.65e-12, 3e-11)}
 
 
 @dataclass(frozen=True)
@@ -53,7 +67,7 @@ def plan(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
         groups.setdefault(_signature(trial), []).append(trial)
     packs = []
     for group in groups.values():
-        for bucket in [group] if machine.kind == "gpu" else _buckets(group, machine):
+        for bucket in _buckets(group, machine):
             architecture = _hull(bucket)
             size = most_members(architecture, bucket[0], machine)
             packs += [
@@ -94,12 +108,14 @@ def member_bytes(architecture: Architecture, trial: Trial) -> int:
     return 4 * (states + batch * (length * token + sequence) + data)
 
 
-def step_seconds(architecture: Architecture, trial: Trial) -> float:
-    """A rough time of one step of one member on one core: the folded form's multiply-adds, thrice."""
+def step_seconds(architecture: Architecture, trial: Trial, machine: Machine) -> float:
+    """A rough time of one step of one member: the folded form's multiply-adds, and the weights."""
     hidden, heads, width = architecture.encoder_sizes[-2], architecture.heads, architecture.width
     token = hidden * (architecture.token_dim + 2 * heads)
     token += (architecture.layers - 1) * (4 * width**2 + 2 * width * trial.length)
-    return STEP_SECONDS + 3 * MULTIPLY_ADD_SECONDS * trial.training.batch_size * trial.length * token
+    cost = COSTS[machine.kind]
+    tokens = trial.training.batch_size * trial.length
+    return cost.step + cost.token * tokens * token + cost.weight * 4 * architecture.layers * width**2
 
 
 def _signature(trial: Trial) -> tuple[object, ...]:
@@ -127,7 +143,7 @@ def _buckets(group: Sequence[Trial], machine: Machine) -> list[list[Trial]]:
 
     def seconds(bucket: list[Trial]) -> float:
         steps = len(bucket) * bucket[0].training.steps / machine.lanes
-        return COMPILE_SECONDS + steps * step_seconds(_hull(bucket), bucket[0])
+        return COSTS[machine.kind].compile + steps * step_seconds(_hull(bucket), bucket[0], machine)
 
     best: list[tuple[float, list[list[Trial]]]] = [(0.0, [])]
     for end in range(1, len(columns) + 1):

@@ -6,6 +6,7 @@ residuals r, a step solves (JᵀJ + λ·diag(JᵀJ)) δ = −Jᵀr. Some dozens 
 of first-order ones do not. JᵀJ is as wide as the model has weights, so this is for small models.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -15,54 +16,89 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from headcount.engine.data import Split
+from headcount.engine.data import Data, Split
 from headcount.models import Transformer
 
 _FIRST_DAMPING = 1e-3
 _LIGHTER, _HEAVIER = 1 / 3, 4.0
 _HEAVIEST = 1e8
-_PATIENCE = 12  # steps without a better validation error, after which nothing more is to be had
+_PATIENCE = 15  # steps without a better validation error, after which nothing more is to be had
 _WORTH = 0.99  # an error must fall below this part of the best so far to count as better
 _SLICE = 256
 
 
-def polish(
-    model: Transformer, train: Split, validation: Split, *, dataset: int, steps: int, decay: float = 0.0
-) -> Transformer:
-    """The model with the smallest validation error on the way down, in float64; the given one if none is.
+@dataclass(frozen=True, eq=False)
+class Polished:
+    """The model with the smallest validation error on the way, and NMSEs of its outputs in float64."""
 
-    The splits hold standardised targets, and the model puts out such.
+    model: Transformer
+    train_error: float
+    validation_error: float
+    test_error: float
+    steps: int
+
+
+def polish(model: Transformer, data: Data, dataset: int, *, steps: int) -> Polished:
+    """Carry a trained model on, by so many steps at most; the model itself where no step helps.
+
+    The model puts out targets in their own units; `data` holds them standardised.
     """
     with jax.enable_x64(True):
         model = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), model)
         moving, fixed = eqx.partition(model, _moving(model))
         place, restore = ravel_pytree(moving)
-        seen, unseen = (
-            tuple(jnp.asarray(part[dataset], jnp.float64) for part in (split.x, split.y))
-            for split in (train, validation)
+        mean, deviation = (jnp.asarray(part[dataset], jnp.float64) for part in (data.mean, data.deviation))
+        problem = _Problem(restore, fixed, mean, deviation)
+        train, validation, test = (_of(split, dataset) for split in (data.train, data.validation, data.test))
+        found = _descend(problem, place, train, validation, steps)
+        best: Transformer = jax.tree.map(np.asarray, problem.model(found.best))
+        return Polished(
+            model=best,
+            train_error=_nmse(problem, found.best, *train),
+            validation_error=_nmse(problem, found.best, *validation),
+            test_error=_nmse(problem, found.best, *test),
+            steps=found.best_step,
         )
-        problem = _Problem(restore, fixed)
-        objective, damping = float(_objective(problem, place, *seen, decay)), _FIRST_DAMPING
-        best, best_error, waited = place, float(_loss(problem, place, *unseen)), 0
-        for _ in range(steps):
-            curvature, slope = _normal_equations(problem, place, *seen, decay)
-            while damping < _HEAVIEST:
-                moved = place + _step(curvature, slope, damping)
-                found = float(_objective(problem, moved, *seen, decay))
-                if found < objective:
-                    break
-                damping *= _HEAVIER
-            else:
+
+
+@dataclass(frozen=True, eq=False)
+class _Descent:
+    best: Array
+    best_step: int
+
+
+def _descend(
+    problem: "_Problem",
+    place: Float[Array, " weight"],
+    train: tuple[Array, Array],
+    validation: tuple[Array, Array],
+    steps: int,
+) -> _Descent:
+    loss, damping = float(_loss(problem, place, *train)), _FIRST_DAMPING
+    best, best_step, waited = place, 0, 0
+    best_error = float(_loss(problem, place, *validation))
+    for step in range(1, steps + 1):
+        curvature, slope = _normal_equations(problem, place, *train)
+        while damping < _HEAVIEST:
+            moved = place + _step(curvature, slope, damping)
+            found = float(_loss(problem, moved, *train))
+            if found < loss:  # not so for NaN either, where the system could not be solved
                 break
-            place, objective, damping = moved, found, damping * _LIGHTER
-            error = float(_loss(problem, place, *unseen))
-            waited = 0 if error < _WORTH * best_error else waited + 1
-            if error < best_error:
-                best, best_error = place, error
-            if waited >= _PATIENCE:
-                break
-        polished: Transformer = jax.tree.map(np.asarray, problem.model(best))
-        return polished
+            damping *= _HEAVIER
+        else:
+            break
+        place, loss, damping = moved, found, damping * _LIGHTER
+        error = float(_loss(problem, place, *validation))
+        waited = 0 if error < _WORTH * best_error else waited + 1
+        if error < best_error:
+            best, best_error, best_step = place, error, step
+        if waited >= _PATIENCE:
+            break
+    return _Descent(best, best_step)
+
+
+def _of(split: Split, dataset: int) -> tuple[Array, Array]:
+    return jnp.asarray(split.x[dataset], jnp.float64), jnp.asarray(split.y[dataset], jnp.float64)
 
 
 class _Problem(eqx.Module):
@@ -70,12 +106,14 @@ class _Problem(eqx.Module):
 
     restore: Any = eqx.field(static=True)
     fixed: Transformer
+    mean: Float[Array, " output"]
+    deviation: Float[Array, " output"]
 
     def model(self, place: Float[Array, " weight"]) -> Transformer:
         return eqx.combine(self.restore(place), self.fixed)
 
     def residual(self, place: Array, x: Array, y: Array) -> Float[Array, " output"]:
-        return self.model(place)(x) - y
+        return (self.model(place)(x) - self.mean) / self.deviation - y
 
 
 def _moving(model: Transformer) -> Transformer:
@@ -89,22 +127,22 @@ def _moving(model: Transformer) -> Transformer:
     return spec
 
 
-@eqx.filter_jit
+def _nmse(problem: _Problem, place: Array, x: Array, y: Array) -> float:
+    return float(jnp.mean(jnp.mean(_residuals(problem, place, x, y) ** 2, axis=0) / jnp.var(y, axis=0)))
+
+
 def _loss(problem: _Problem, place: Array, x: Array, y: Array) -> Float[Array, ""]:
-    squares = jax.lax.map(
-        lambda pair: jnp.sum(problem.residual(place, *pair) ** 2), (x, y), batch_size=_SLICE
-    )
-    return jnp.mean(squares)
+    return jnp.mean(jnp.sum(_residuals(problem, place, x, y) ** 2, axis=-1))
 
 
 @eqx.filter_jit
-def _objective(problem: _Problem, place: Array, x: Array, y: Array, decay: float) -> Float[Array, ""]:
-    return _loss(problem, place, x, y) + decay * jnp.sum(place**2)
+def _residuals(problem: _Problem, place: Array, x: Array, y: Array) -> Float[Array, "sample output"]:
+    return jax.lax.map(lambda pair: problem.residual(place, *pair), (x, y), batch_size=_SLICE)
 
 
 @eqx.filter_jit
 def _normal_equations(
-    problem: _Problem, place: Float[Array, " weight"], x: Array, y: Array, decay: float
+    problem: _Problem, place: Float[Array, " weight"], x: Array, y: Array
 ) -> tuple[Float[Array, "weight weight"], Float[Array, " weight"]]:
     """JᵀJ and Jᵀr, summed over slices: J itself would be far larger. A last slice is filled up with zeros."""
     slices = -(-len(x) // _SLICE)
@@ -126,9 +164,7 @@ def _normal_equations(
         return (total[0] + flat.T @ flat, total[1] + flat.T @ residual.ravel()), None
 
     zero = (jnp.zeros((len(place), len(place))), jnp.zeros(len(place)))
-    curvature, slope = jax.lax.scan(add, zero, (x, y, weight))[0]
-    count = jnp.sum(weight)
-    return curvature / count + decay * jnp.eye(len(place)), slope / count + decay * place
+    return jax.lax.scan(add, zero, (x, y, weight))[0]
 
 
 @jax.jit

@@ -60,7 +60,8 @@ class Training:
 
     AdamW with linear warm-up (500 steps, or a tenth of the run if that is less) and a cosine to zero,
     gradients clipped per member. Every `evaluate_every` steps the member is judged on validation data and
-    its best state is kept; its final error comes from test data that no choice has seen.
+    its best state is kept; its final error comes from test data that no choice has seen. With `polish_steps`
+    that best state is then carried on by so many steps of Levenberg–Marquardt (engine/polish.py).
     """
 
     steps: int = 10_000
@@ -73,6 +74,7 @@ class Training:
     test_samples: int = 10_000
     evaluate_every: int = 100
     data_seed: int = 0
+    polish_steps: int = 0
 
     def __post_init__(self) -> None:
         whole_number("steps", self.steps, at_least=1)
@@ -83,6 +85,7 @@ class Training:
         for name in ("validation_samples", "test_samples"):
             whole_number(name, getattr(self, name), at_least=2)
         whole_number("warmup", self.warmup, at_least=0)
+        whole_number("polish_steps", self.polish_steps, at_least=0)
         whole_number("data_seed", self.data_seed, at_least=0, at_most=LARGEST_SEED)
         finite_number("weight_decay", self.weight_decay, at_least=0)
         finite_number("clip", self.clip, above=0)
@@ -128,6 +131,8 @@ class Trial:
         written = asdict(self)
         if not comes_along(self.task.name):
             written["task"]["fingerprint"] = _fingerprint(self.task, self.length)
+        if not self.training.polish_steps:
+            del written["training"]["polish_steps"]  # as if it had never been thought of
         return json.dumps(written, sort_keys=True, default=lambda number: number.item())  # of NumPy
 
 

@@ -15,6 +15,7 @@ from headcount.engine.lanes import for_each_member, stack
 from headcount.engine.machine import Machine, this_machine
 from headcount.engine.member import Conditions, Member, advance, predict, start
 from headcount.engine.pack import Pack, plan
+from headcount.engine.polish import polish
 from headcount.engine.spec import Trial
 from headcount.models import Padding, Transformer, pad, unpad
 
@@ -106,7 +107,7 @@ class PackTraining:
         errors = np.array([_nmse(*pair, datasets) for pair in zip(predicted, splits, strict=True)])
         errors[:, ~np.isfinite(self.errors)] = np.nan
         best_steps, diverged = np.asarray(self.state.best_step), np.asarray(self.state.diverged)
-        return [
+        trained = [
             Outcome(
                 model=self._model(place),
                 train_error=float(errors[0, place]),
@@ -117,6 +118,7 @@ class PackTraining:
             )
             for place in range(len(self.pack.trials))
         ]
+        return [polished(trial, outcome) for trial, outcome in zip(self.pack.trials, trained, strict=True)]
 
     @property
     def slice_size(self) -> int:
@@ -154,6 +156,21 @@ class PackTraining:
             ),
         )
         return restored
+
+
+def polished(trial: Trial, outcome: Outcome) -> Outcome:
+    """What the last polish that the trial asks for makes of a trained member."""
+    if not trial.training.polish_steps or outcome.diverged:
+        return outcome
+    data, _ = data_of([trial])
+    found = polish(outcome.model, data, 0, steps=trial.training.polish_steps)
+    return replace(
+        outcome,
+        model=found.model,
+        train_error=found.train_error,
+        validation_error=found.validation_error,
+        test_error=found.test_error,
+    )
 
 
 def initial_state(pack: Pack) -> Member:

@@ -1,0 +1,37 @@
+"""A task inside the theorem's assumptions through the grid of Table 2: is the transition there too?"""
+
+import pandas as pd
+
+from headcount.engine import Grid, TaskChoice
+from headcount.reproduce.claims import Verdict, falls, grows_with_length
+from headcount.reproduce.item import Item, Panel
+from headcount.reproduce.recipe import Recipe
+from headcount.reproduce.summary import summarise
+
+D = 4
+
+
+def grids(recipe: Recipe) -> dict[str, Grid]:
+    """Wells in the unit square: in four dimensions a few tokens come near none."""
+    return {"": recipe.grid(TaskChoice.of("bowls", token_dim=2).at(D), heads=(1, 2, 3, 4, 5))}
+
+
+def panels(frame: pd.DataFrame) -> list[Panel]:
+    """Error against length."""
+    return [Panel("bowls, D = 4", summarise(frame), enough=D)]
+
+
+def judge(frame: pd.DataFrame) -> list[Verdict]:
+    """The fall at D, and the growth with T below it."""
+    table = summarise(frame)
+    return [falls(table, below=D - 1, at=D, factor=10), *grows_with_length(frame, below=D)]
+
+
+ITEM = Item(
+    "bowls",
+    "Inside the assumptions: bowls",
+    "The synthetic task has no minimisers, so the lower bound does not speak of it. This one has.",
+    grids=grids,
+    panels=panels,
+    judge=judge,
+)

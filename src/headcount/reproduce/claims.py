@@ -1,0 +1,106 @@
+"""What is claimed, and whether a table of cells bears it out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from headcount.reproduce.summary import at_selected_rate, polish_steps
+
+RESAMPLES = 4000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim, whether it holds here (None: cannot be said), and the numbers that say so."""
+
+    claim: str
+    holds: bool | None
+    evidence: str
+
+    @property
+    def word(self) -> str:
+        """The verdict in a word or two."""
+        return {True: "holds", False: "does not hold", None: "cannot tell"}[self.holds]
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.claim} ({self.evidence})"
+
+
+def falls(table: pd.DataFrame, *, at: int, below: int, factor: float) -> Verdict:
+    """At every length the minimum error falls so many fold from `below` heads to `at` heads."""
+    claim = f"the error falls at least {factor:g}-fold from h = {below} to h = {at}, at every T"
+    errors = table.pivot(index="heads", columns="length", values="min")
+    if not {at, below} <= set(errors.index):
+        return Verdict(claim, None, "these numbers of heads were not trained")
+    folds = errors.loc[below] / errors.loc[at]
+    if folds.isna().any():
+        return Verdict(claim, None, "a cell has no member that finished")
+    told = ", ".join(f"T = {length}: {fold:,.0f}" for length, fold in folds.items())
+    return Verdict(claim, bool((folds >= factor).all()), told)
+
+
+def no_worse(
+    table: pd.DataFrame, *, heads: Callable[[int], bool], factor: float, column: str, where: str
+) -> Verdict:
+    """In every cell with such heads our minimum is at most `factor` times the paper's number."""
+    names = {"ratio": "on fresh test data", "validation_ratio": "on validation data, as in the paper"}
+    much = "at most the paper's" if factor == 1 else f"within {factor:g} times the paper's"
+    claim = f"{where}, our minimum is {much}, {names[column]}"
+    cells = table[table["heads"].map(heads) & table["paper"].notna()]
+    if cells.empty or cells[column].isna().any():
+        return Verdict(claim, None, "a cell has no member that finished, or none is in the paper")
+    beyond = cells[cells[column] > factor]
+    held = f"{len(cells) - len(beyond)} of {len(cells)} cells, largest ratio {cells[column].max():.2g}"
+    named = ", ".join(f"h = {row.heads}, T = {row.length}: {row[column]:.2g}" for _, row in beyond.iterrows())
+    return Verdict(claim, beyond.empty, f"{held}; beyond: {named}" if named else held)
+
+
+def within(table: pd.DataFrame, *, heads: Callable[[int], bool], factor: float, where: str) -> Verdict:
+    """In every cell with such heads our minimum and the paper's number are a factor apart at most."""
+    claim = f"{where}, our minimum and the paper's number are within a factor {factor:g} of each other"
+    cells = table[table["heads"].map(heads) & table["paper"].notna()]
+    if cells.empty or cells["ratio"].isna().any():
+        return Verdict(claim, None, "a cell has no member that finished, or none is in the paper")
+    apart = np.maximum(cells["ratio"], 1 / cells["ratio"])
+    ours = f"ratios from {cells['ratio'].min():.2g} to {cells['ratio'].max():.2g}"
+    return Verdict(claim, bool((apart <= factor).all()), f"{(apart <= factor).sum()} of {len(cells)}; {ours}")
+
+
+def grows_with_length(frame: pd.DataFrame, *, below: int) -> list[Verdict]:
+    """For every h below: the slope of log(minimum error) on log(T), bootstrapped over seeds, is above 0."""
+    plain = frame[polish_steps(frame) == 0]
+    verdicts = []
+    for heads, members in plain[plain["heads"] < below].groupby("heads"):
+        claim = f"with h = {heads} the error grows with T"
+        groups = [at_selected_rate(cell)["test_error"].to_numpy() for _, cell in members.groupby("length")]
+        lengths = np.array(sorted(members["length"].unique()), float)
+        if len(lengths) < 3 or min(map(len, groups)) < 2:
+            verdicts.append(Verdict(claim, None, "needs three lengths and two seeds or more"))
+            continue
+        slope, low, high = slope_interval(lengths, groups)
+        told = f"slope {slope:.2f}, 95% interval {low:.2f} to {high:.2f}"
+        verdicts.append(Verdict(claim, True if low > 0 else False if high < 0 else None, told))
+    return verdicts
+
+
+def slope_interval(
+    x: Float[np.ndarray, " places"], groups: list[Float[np.ndarray, " seeds"]], *, seed: int = 0
+) -> tuple[float, float, float]:
+    """The slope of log(minimum of a group) on log(x), and its 95% interval over resampled seeds.
+
+    >>> x = np.array([8.0, 16.0, 32.0])
+    >>> slope, low, high = slope_interval(x, [a * np.array([1.0, 1.1]) for a in x**0.5])
+    >>> round(slope, 2), low <= slope <= high
+    (0.5, True)
+    """
+    random = np.random.default_rng(seed)
+    drawn = np.stack(
+        [group[random.integers(len(group), size=(RESAMPLES, len(group)))].min(axis=1) for group in groups]
+    )
+    slopes = np.polyfit(np.log(x), np.log(drawn), 1)[0]
+    slope = np.polyfit(np.log(x), np.log([group.min() for group in groups]), 1)[0]
+    low, high = np.quantile(slopes, [0.025, 0.975])
+    return float(slope), float(low), float(high)

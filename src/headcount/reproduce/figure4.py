@@ -1,0 +1,94 @@
+"""Figure 4: how large must the hidden layers be for a given error, as T grows?"""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from headcount.engine import Grid
+from headcount.reproduce.claims import Verdict, slope_interval
+from headcount.reproduce.item import Item, Panel
+from headcount.reproduce.recipe import Recipe, maxima
+from headcount.reproduce.summary import at_selected_rate, summarise
+
+D = 4
+HEADS = (1, 2, 3, 4, 5)
+HIDDEN = (8, 16, 32, 64, 128)
+CELL = ("heads", "hidden", "length")
+
+
+def name(heads: int) -> str:
+    """Of the grid with so many heads."""
+    return f"h = {heads}"
+
+
+def grids(recipe: Recipe) -> dict[str, Grid]:
+    """Half of the seeds and the middle rate: five hidden sizes cost five times a table."""
+    cheaper = replace(
+        recipe, seeds=max(1, recipe.seeds // 2), rates=recipe.rates[len(recipe.rates) // 2 :][:1]
+    )
+    return {name(heads): cheaper.grid(maxima(D), heads=(heads,), hidden=HIDDEN) for heads in HEADS}
+
+
+def panel(frame: pd.DataFrame, heads: int, *, title: str | None = None) -> Panel:
+    """Error against hidden size, a line per length."""
+    table = summarise(frame[frame["heads"] == heads], by=CELL)
+    return Panel(title or f"h = {heads}", table, across="hidden", lines="length")
+
+
+def power_laws(frame: pd.DataFrame, heads: int) -> list[Verdict]:
+    """−log(error) grows linearly in log(N) below D, the more slowly the longer T; and what N a T needs."""
+    members = frame[frame["heads"] == heads]
+    lengths = sorted(int(length) for length in members["length"].unique())
+    laws = {length: _law(members[members["length"] == length]) for length in lengths}
+    told = "; ".join(
+        f"T = {length}: {-slope:.2f} ({-high:.2f} to {-low:.2f})"
+        for length, (slope, low, high) in laws.items()
+    )
+    falling = all(high < 0 for _, _, high in laws.values())
+    verdicts = [
+        Verdict(f"with h = {heads} the error falls as a power of N at every T: exponents", falling, told)
+    ]
+    if heads < D:
+        verdicts.append(_needed(members, heads))
+    return verdicts
+
+
+def _law(members: pd.DataFrame) -> tuple[float, float, float]:
+    groups = [at_selected_rate(cell)["test_error"].to_numpy() for _, cell in members.groupby("hidden")]
+    return slope_interval(np.array(sorted(members["hidden"].unique()), float), groups)
+
+
+def _needed(members: pd.DataFrame, heads: int) -> Verdict:
+    """The N at which each length's line meets the error that T = 8 has at N = 32, or the middle ones."""
+    claim = f"with h = {heads} the same error needs a larger N as T grows"
+    errors = summarise(members, by=CELL).pivot(index="hidden", columns="length", values="min")
+    sizes = np.log(errors.index.to_numpy(float))
+    level = float(np.log(errors.to_numpy()[len(errors) // 2, 0]))
+    needed = {}
+    for length, column in zip(map(int, errors.columns), errors.to_numpy().T, strict=True):
+        slope, start = np.polyfit(sizes, np.log(column), 1)
+        needed[length] = float(np.exp((level - start) / slope)) if slope < 0 else float("inf")
+    told = ", ".join(f"T = {length}: N = {size:,.0f}" for length, size in needed.items())
+    values = list(needed.values())
+    return Verdict(claim, values[-1] > values[0], f"for the error {np.exp(level):.1e}: {told}")
+
+
+def panels(frame: pd.DataFrame) -> list[Panel]:
+    """A panel per number of heads."""
+    return [panel(frame, heads) for heads in HEADS]
+
+
+def judge(frame: pd.DataFrame) -> list[Verdict]:
+    """The laws of every panel."""
+    return [verdict for heads in HEADS for verdict in power_laws(frame, heads)]
+
+
+ITEM = Item(
+    "figure4",
+    "Figure 4: error against hidden size",
+    "Hidden layers of N = 8 to 128 for h = 1..5 heads of n = 8 numbers; lines are fitted per length.",
+    grids=grids,
+    panels=panels,
+    judge=judge,
+)

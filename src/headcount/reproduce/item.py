@@ -1,0 +1,59 @@
+"""One thing of the paper to run again: what to train, what to look at, what is claimed."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from headcount.engine import Grid, Trial
+from headcount.reproduce.claims import Verdict
+from headcount.reproduce.paper import Cells
+from headcount.reproduce.recipe import Recipe
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """A table of cells, to be printed and drawn: errors along `across`, one line for each of `lines`.
+
+    - `table`: as `summarise` makes it.
+    - `enough`: the first number of heads that is enough, where heads are shown.
+    """
+
+    title: str
+    table: pd.DataFrame
+    across: str = "length"
+    lines: str = "heads"
+    enough: int | None = None
+
+
+@dataclass(frozen=True)
+class Item:
+    """`grids` names what is trained; rows of the results carry that name as `variant`.
+
+    - `panels`, `judge`: from the rows of these grids to tables and to verdicts.
+    - `paper`: the numbers to compare with, where the item is a table.
+    - `polished`: says of a cell's heads whether its best member is carried on by a second-order method where
+      its error is above the paper's number.
+    """
+
+    name: str
+    title: str
+    about: str
+    grids: Callable[[Recipe], Mapping[str, Grid]]
+    panels: Callable[[pd.DataFrame], list[Panel]]
+    judge: Callable[[pd.DataFrame], list[Verdict]]
+    paper: Cells | None = None
+    polished: Callable[[int], bool] | None = None
+
+    def trials(self, recipe: Recipe) -> tuple[Trial, ...]:
+        """Everything that is to be trained, each once."""
+        grids = self.grids(recipe).values()
+        return tuple(dict.fromkeys(trial for grid in grids for trial in grid.trials()))
+
+    def rows(self, frame: pd.DataFrame, recipe: Recipe, polished: Iterable[Trial] = ()) -> pd.DataFrame:
+        """The rows of a results frame that belong to this item, with the name of their grid."""
+        names = [(trial.id, name) for name, grid in self.grids(recipe).items() for trial in grid.trials()] + [
+            (trial.id, "") for trial in polished
+        ]
+        labels = pd.DataFrame(names, columns=["trial", "variant"])
+        return frame.merge(labels, on="trial", how="inner")

@@ -1,0 +1,68 @@
+"""What Tables 2 to 5 have in common: heads × length, the paper's numbers, and the claims about them."""
+
+from typing import Any
+
+import pandas as pd
+
+from headcount.engine import Grid, TaskChoice
+from headcount.reproduce.claims import Verdict, falls, grows_with_length, no_worse, within
+from headcount.reproduce.item import Item, Panel
+from headcount.reproduce.paper import Published
+from headcount.reproduce.recipe import Recipe
+from headcount.reproduce.summary import summarise
+
+
+def table_item(
+    name: str,
+    title: str,
+    about: str,
+    *,
+    task: TaskChoice,
+    published: Published,
+    enough: int,
+    fold: float = 100,
+    factor: float,
+    heads: tuple[int, ...],
+    **axes: Any,
+) -> Item:
+    """A table as an item.
+
+    - `enough`: the first h that has enough heads.
+    - `fold`: how far the error is claimed to fall there; `factor`: how near ours are to come to the paper's.
+    - `axes`: what else the grid takes.
+    """
+
+    def grids(recipe: Recipe) -> dict[str, Grid]:
+        return {"": recipe.grid(task, heads=heads, **axes)}
+
+    def panels(frame: pd.DataFrame) -> list[Panel]:
+        table = summarise(frame, paper=published.errors)
+        return [
+            Panel(f"{published.name}, the paper's statistic: {published.statistic}", table, enough=enough)
+        ]
+
+    def judge(frame: pd.DataFrame) -> list[Verdict]:
+        table = summarise(frame, paper=published.errors)
+        return [
+            falls(table, below=enough - 1, at=enough, factor=fold),
+            *(
+                no_worse(table, heads=is_enough, factor=factor, column=column, where=f"from h = {enough} on")
+                for column in ("ratio", "validation_ratio")
+            ),
+            *grows_with_length(frame, below=enough),
+            within(table, heads=lambda h: h < enough, factor=5, where=f"below h = {enough}"),
+        ]
+
+    def is_enough(count: int) -> bool:
+        return count >= enough
+
+    return Item(
+        name,
+        title,
+        about,
+        grids=grids,
+        panels=panels,
+        judge=judge,
+        paper=published.errors,
+        polished=is_enough,
+    )
