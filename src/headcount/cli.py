@@ -16,6 +16,7 @@ from headcount.commands.collide import collide
 from headcount.commands.construct import construct
 from headcount.commands.density import density
 from headcount.commands.rates import rates
+from headcount.commands.reproduce import reproduce
 from headcount.commands.training import INTERRUPTED
 from headcount.errors import HeadcountError, InvalidInput
 
@@ -103,6 +104,8 @@ def report(
         as_json=as_json,
     )
 
+
+app.command(epilog="Example:  headcount reproduce table2 --quick")(reproduce)
 
 THEORY = "The theory"
 BOUNDS = "headcount bounds --dimension 4 --heads 3 --head-dim 8 --length 128"

@@ -3,6 +3,7 @@
     DIR/shards/<pack>.parquet       finished trials, a row each
     DIR/checkpoints/<pack>.npz      a pack under way, as of its last chunk
     DIR/models/<trial>.npz          the best state of a member, where a run was asked to keep it
+    DIR/reproduced/<item>.html      what `headcount reproduce` made of them, with .svg and .parquet
     DIR/collisions/<cell>.json      what `headcount collide` found for the best member of a cell
 
 Rows are keyed by the hash of the trial, so folders of several machines merge by copying shards. A file
@@ -46,6 +47,7 @@ class Store:
         self.checkpoints = folder / "checkpoints"
         self.models = folder / "models"
         self.page = folder / "report.html"
+        self.reproduced = folder / "reproduced"
         self.collisions, self.collisions_page = folder / "collisions", folder / "collisions.html"
         self.problems: list[str] = []
 
@@ -147,7 +149,8 @@ class Store:
 
     def _scan(self) -> tuple[list[pa.Table], list["Unusable"]]:
         """Every shard that can be read, and every file that does not belong or cannot be read."""
-        known = (self.shards, self.checkpoints, self.models, self.page, self.collisions, self.collisions_page)
+        known = {self.shards, self.checkpoints, self.models, self.page}
+        known |= {self.reproduced, self.collisions, self.collisions_page}
         foreign = [
             Unusable(path, "not a file of headcount's", damaged=False)
             for path in sorted([*self.folder.glob("*"), *self.shards.glob("*")])

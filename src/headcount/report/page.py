@@ -46,14 +46,19 @@ def write_page(frame: pd.DataFrame, path: Path, *, title: str, findings: Sequenc
 def render_page(frame: pd.DataFrame, *, title: str, findings: Sequence[str], command: str) -> str:
     """The text of the page; everything that comes from outside is escaped by the template."""
     figures = list(_figures(frame))
-    return _template().render(
+    return rendered(
+        "page.html",
         title=title,
         findings=findings,
         command=command,
         figures=figures,
-        facts=_facts(frame, failed=sum(figure.failed for figure in figures)),
-        bundle=_bundle(),
+        facts=facts(frame, failed=sum(figure.failed for figure in figures)),
     )
+
+
+def rendered(template: str, **content: Any) -> str:
+    """One of the templates, filled."""
+    return _environment().get_template(template).render(bundle=_bundle(), **content)
 
 
 def _figures(frame: pd.DataFrame) -> Iterator[Figures]:
@@ -70,7 +75,7 @@ def _figures(frame: pd.DataFrame) -> Iterator[Figures]:
         )
 
 
-def _facts(frame: pd.DataFrame, *, failed: int) -> list[tuple[str, str]]:
+def facts(frame: pd.DataFrame, *, failed: int) -> list[tuple[str, str]]:
     """What was run, on what, for how long."""
     distinct = {
         column: "; ".join(sorted(frame[column].dropna().astype(str).unique()))
@@ -111,7 +116,7 @@ def _bundle() -> str:
 
 
 @functools.cache
-def _template() -> jinja2.Template:
+def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("headcount.report"),
         autoescape=True,
@@ -124,4 +129,4 @@ def _template() -> jinja2.Template:
         "sort_keys": True,
         "separators": (",", ":"),
     }
-    return environment.get_template("page.html")
+    return environment

@@ -54,7 +54,8 @@ def no_worse(
         return Verdict(claim, None, "a cell has no member that finished, or none is in the paper")
     beyond = cells[cells[column] > factor]
     held = f"{len(cells) - len(beyond)} of {len(cells)} cells, largest ratio {cells[column].max():.2g}"
-    named = ", ".join(f"h = {row.heads}, T = {row.length}: {row[column]:.2g}" for _, row in beyond.iterrows())
+    places = zip(beyond["heads"], beyond["length"], beyond[column], strict=True)
+    named = ", ".join(f"h = {heads}, T = {length}: {ratio:.2g}" for heads, length, ratio in places)
     return Verdict(claim, beyond.empty, f"{held}; beyond: {named}" if named else held)
 
 

@@ -23,10 +23,8 @@ def name(heads: int) -> str:
 
 
 def grids(recipe: Recipe) -> dict[str, Grid]:
-    """Half of the seeds and the middle rate: five hidden sizes cost five times a table."""
-    cheaper = replace(
-        recipe, seeds=max(1, recipe.seeds // 2), rates=recipe.rates[len(recipe.rates) // 2 :][:1]
-    )
+    """Half of the seeds, and only the rate that suits most cells: there are five hidden sizes."""
+    cheaper = replace(recipe.halved(), rates=recipe.rates[-1:])
     return {name(heads): cheaper.grid(maxima(D), heads=(heads,), hidden=HIDDEN) for heads in HEADS}
 
 

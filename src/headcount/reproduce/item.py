@@ -8,7 +8,7 @@ import pandas as pd
 from headcount.engine import Grid, Trial
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.paper import Cells
-from headcount.reproduce.recipe import Recipe
+from headcount.reproduce.recipe import Recipe, replicates
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +48,12 @@ class Item:
     def trials(self, recipe: Recipe) -> tuple[Trial, ...]:
         """Everything that is to be trained, each once."""
         grids = self.grids(recipe).values()
-        return tuple(dict.fromkeys(trial for grid in grids for trial in grid.trials()))
+        return tuple(dict.fromkeys(trial for grid in grids for trial in replicates(grid)))
 
     def rows(self, frame: pd.DataFrame, recipe: Recipe, polished: Iterable[Trial] = ()) -> pd.DataFrame:
         """The rows of a results frame that belong to this item, with the name of their grid."""
-        names = [(trial.id, name) for name, grid in self.grids(recipe).items() for trial in grid.trials()] + [
-            (trial.id, "") for trial in polished
-        ]
+        names = [
+            (trial.id, name) for name, grid in self.grids(recipe).items() for trial in replicates(grid)
+        ] + [(trial.id, "") for trial in polished]
         labels = pd.DataFrame(names, columns=["trial", "variant"])
         return frame.merge(labels, on="trial", how="inner")

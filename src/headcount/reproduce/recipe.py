@@ -9,7 +9,7 @@ what was chosen.
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headcount.engine import Grid, TaskChoice, Training
+from headcount.engine import Grid, TaskChoice, Training, Trial
 from headcount.reproduce.paper import LENGTHS
 from headcount.validation import whole_number
 
@@ -23,14 +23,27 @@ class Recipe:
     seeds: int
     lengths: tuple[int, ...]
     polish_steps: int
+    first_seed: int = 0
 
-    def with_seeds(self, seeds: int | None) -> "Recipe":
-        """The same with another number of seeds."""
-        return self if seeds is None else replace(self, seeds=whole_number("seeds", seeds, at_least=1))
+    def with_seeds(self, seeds: int | None, *, first: int = 0) -> "Recipe":
+        """The same with another number of seeds, from the first on."""
+        first = whole_number("seed", first, at_least=0)
+        count = self.seeds if seeds is None else whole_number("seeds", seeds, at_least=1)
+        return replace(self, seeds=count, first_seed=first)
+
+    def halved(self, *, lengths: tuple[int, ...] | None = None) -> "Recipe":
+        """Half of the seeds, for items with many variants; of the lengths only those given."""
+        return replace(self, seeds=max(1, self.seeds // 2), lengths=lengths or self.lengths)
+
+    @property
+    def middle_length(self) -> int:
+        """The length at which variants are compared."""
+        return self.lengths[len(self.lengths) // 2]
 
     def grid(self, task: TaskChoice, *, training: Training | None = None, **axes: Any) -> Grid:
         """A grid over the recipe's lengths, rates and seeds; `axes` are those of the item."""
-        chosen = {"length": self.lengths, "learning_rate": self.rates, "seed": tuple(range(self.seeds))}
+        seeds = tuple(range(self.first_seed, self.first_seed + self.seeds))
+        chosen = {"length": self.lengths, "learning_rate": self.rates, "seed": seeds}
         return Grid(task, training=training or self.training, **{**chosen, **axes})
 
 
@@ -48,6 +61,16 @@ QUICK = Recipe(
     lengths=(8, 16, 32),
     polish_steps=0,
 )
+
+
+def replicates(grid: Grid) -> tuple[Trial, ...]:
+    """The trials of a grid in which a seed draws everything anew: the data as well as the start.
+
+    With one data set for all seeds, a single hard sequence in it would speak for all of them.
+    """
+    return tuple(
+        replace(trial, training=replace(trial.training, data_seed=trial.seed)) for trial in grid.trials()
+    )
 
 
 def maxima(dimension: int, **options: Any) -> TaskChoice:

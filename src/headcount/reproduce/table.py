@@ -1,5 +1,6 @@
 """What Tables 2 to 5 have in common: heads × length, the paper's numbers, and the claims about them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -23,17 +24,18 @@ def table_item(
     fold: float = 100,
     factor: float,
     heads: tuple[int, ...],
+    adapt: Callable[[Recipe], Recipe] = lambda recipe: recipe,
     **axes: Any,
 ) -> Item:
     """A table as an item.
 
     - `enough`: the first h that has enough heads.
     - `fold`: how far the error is claimed to fall there; `factor`: how near ours are to come to the paper's.
-    - `axes`: what else the grid takes.
+    - `adapt`: makes of the common recipe the one for this table; `axes`: what else the grid takes.
     """
 
     def grids(recipe: Recipe) -> dict[str, Grid]:
-        return {"": recipe.grid(task, heads=heads, **axes)}
+        return {"": adapt(recipe).grid(task, heads=heads, **axes)}
 
     def panels(frame: pd.DataFrame) -> list[Panel]:
         table = summarise(frame, paper=published.errors)

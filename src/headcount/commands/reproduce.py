@@ -1,0 +1,146 @@
+"""`headcount reproduce`: a table or figure of the paper, run again and put beside the paper's numbers."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from headcount.engine import Store, Trial
+    from headcount.reproduce import Item, Panel, Recipe, Verdict
+
+QUICKLY = (
+    "A quick run: fewer steps, seeds and lengths. It shows where the error falls; its numbers are not to "
+    "be held against the paper's."
+)
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="An item of --list, or all.", show_default=False)] = "",
+    list_items: Annotated[bool, typer.Option("--list", help="Show what can be reproduced.")] = False,
+    quick: Annotated[bool, typer.Option(help="Small enough for two cores: minutes.")] = False,
+    seeds: Annotated[int | None, typer.Option(help="Seeds of every cell.", min=1, show_default="8")] = None,
+    seed: Annotated[int, typer.Option(help="The first seed.", min=0)] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the results; run again with it to resume.")] = Path(
+        "reproduced"
+    ),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")
+    ] = False,
+) -> None:
+    """Run a table or figure of the paper again, side by side with its numbers.
+
+    Trains what the folder does not hold yet, chooses the learning rate of every cell
+    on validation data and reports errors on fresh test data, beside the paper's
+    numbers, with a verdict on every claim. Without --quick it wants a GPU.
+    """
+    from headcount.commands.training import train_in_view
+    from headcount.engine import Store
+    from headcount.errors import InvalidInput
+    from headcount.reproduce import FULL, ITEMS, QUICK
+
+    if list_items:
+        _list(as_json=as_json)
+        return
+    if name not in (*ITEMS, "all"):
+        raise InvalidInput(f"item = {name!r}: allowed are {', '.join(ITEMS)} and all")
+    items = list(ITEMS.values()) if name == "all" else [ITEMS[name]]
+    recipe = (QUICK if quick else FULL).with_seeds(seeds, first=seed)
+    trials = list(dict.fromkeys(trial for item in items for trial in item.trials(recipe)))
+    command = (
+        f"headcount reproduce {name} "
+        + ("--quick " if quick else "")
+        + f"--seeds {recipe.seeds} --seed {seed} --out {shlex.quote(str(out))}"
+    )
+    store = Store(out)
+    polishes = bool(recipe.polish_steps) and any(item.polished for item in items)
+    train_in_view(trials, store, command=command, quiet=as_json, keep_models=polishes)
+    notes = [QUICKLY] if quick else []
+    summaries = [
+        _conclude(item, recipe, store, command=command, notes=notes, quiet=as_json) for item in items
+    ]
+    if as_json:
+        print(json.dumps(summaries if name == "all" else summaries[0], indent=2, allow_nan=False))
+
+
+def _list(*, as_json: bool) -> None:
+    from headcount.reproduce import ITEMS
+
+    if as_json:
+        print(json.dumps({item.name: item.title for item in ITEMS.values()}, indent=2))
+        return
+    for item in ITEMS.values():
+        print(f"{item.name:<12} {item.title}")
+
+
+def _conclude(
+    item: "Item", recipe: "Recipe", store: "Store", *, command: str, notes: list[str], quiet: bool
+) -> dict[str, Any]:
+    """Polish where that is asked for, judge, and write page, picture and frame."""
+    from headcount.engine.files import write_whole
+    from headcount.report.panel_chart import panels_chart
+    from headcount.report.picture import save_chart
+    from headcount.report.reproduction import write_reproduction
+
+    frame = item.rows(store.frame(), recipe, _polish(item, recipe, store, quiet=quiet))
+    panels, verdicts = item.panels(frame), item.judge(frame)
+    page = store.reproduced / f"{item.name}.html"
+    write_reproduction(item, panels, verdicts, frame, page, command=command, notes=notes)
+    save_chart(panels_chart(panels), page.with_suffix(".svg"))
+    write_whole(page.with_suffix(".parquet"), lambda file: frame.to_parquet(file, index=False))
+    if not quiet:
+        _show(item, panels, verdicts, frame)
+        for note in notes:
+            print(note)
+        print(f"Page: {page}\n")
+    return {
+        "item": item.name,
+        "members": len(frame),
+        "failed": int((frame["status"] == "diverged").sum()),
+        "verdicts": [{**vars(verdict), "word": verdict.word} for verdict in verdicts],
+        "panels": {panel.title: json.loads(panel.table.to_json(orient="records")) for panel in panels},
+        "page": str(page),
+    }
+
+
+def _polish(item: "Item", recipe: "Recipe", store: "Store", *, quiet: bool) -> "list[Trial]":
+    from rich.console import Console
+
+    from headcount.reproduce.polishing import polish_into, to_polish
+
+    pairs = to_polish(item, recipe, store.frame())
+    console = Console(stderr=True, quiet=quiet)
+    with console.status(f"{item.name}: polishing {len(pairs)} members by a second-order method"):
+        for row in polish_into(store, pairs):
+            console.log(f"h = {row.heads}, T = {row.length}: test error {row.test_error:.1e}")
+    return [wanted for _, wanted in pairs]
+
+
+def _show(item: "Item", panels: "list[Panel]", verdicts: "list[Verdict]", frame: "pd.DataFrame") -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from headcount.report.reproduction import columns, written
+
+    console = Console(highlight=False)
+    console.width = min(console.width, 80)
+    console.print(Text(item.title, style="bold"))
+    console.print(Text(f"{item.about} {len(frame)} members."))
+    for panel in panels:
+        names = [name for name in columns(panel) if name != "validation"]
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False, title=panel.title)
+        for column in names:
+            table.add_column(column, justify="right", no_wrap=True)
+        for row in written(panel):
+            table.add_row(*row[: len(names)])
+        console.print(table)
+    colours = {True: "green", False: "red", None: "yellow"}
+    for verdict in verdicts:
+        told = Text(verdict.word, style=colours[verdict.holds])
+        console.print(told.append(f": {verdict.claim}. {verdict.evidence}", style="default"))

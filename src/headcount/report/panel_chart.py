@@ -1,0 +1,153 @@
+"""A panel of a reproduction as a chart: our errors as full lines, the paper's as broken ones."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from headcount.report.colours import head_colours
+from headcount.report.error_axis import Decades, decades
+from headcount.reproduce import Panel
+
+HEIGHT = 300
+TITLES = {
+    "heads": "heads h",
+    "length": "length T",
+    "hidden": "hidden size N",
+    "head_dim": "numbers per head n",
+    "counted_parameters": "counted parameters",
+    "width": "width E",
+}
+OURS, PAPER = "ours: minimum over seeds", "the paper"
+_KINDS = alt.Legend(
+    orient="top", symbolType="stroke", symbolSize=600, symbolStrokeColor="gray", labelLimit=300
+)
+_TEXT: dict[str, Any] = {
+    **{"labelColor": "currentColor", "labelFontSize": 12},
+    **{"titleColor": "currentColor", "titleFontSize": 12, "titleFontWeight": "normal"},
+}
+
+
+def panel_chart(panel: Panel) -> alt.LayerChart:
+    """Test error of the best seed, and the spread of all seeds behind it as thin bars."""
+    return calm(panel_layers(panel)).properties(width="container")
+
+
+def panels_chart(panels: Sequence[Panel]) -> alt.VConcatChart:
+    """All panels below each other, for a file of its own."""
+    layers = [panel_layers(panel).properties(width=460, title=panel.title) for panel in panels]
+    chart: alt.VConcatChart = calm(alt.vconcat(*layers).resolve_scale(color="independent"))
+    return chart
+
+
+def calm(chart: Any) -> Any:
+    """Text and rules in the colour of the page around them."""
+    axis = {"tickColor": "currentColor", "gridColor": "currentColor", "gridOpacity": 0.12, "domain": False}
+    return (
+        chart.configure(background="transparent", font="system-ui, sans-serif", padding=4)
+        .configure_axis(**_TEXT, **axis, titlePadding=10)
+        .configure_legend(**_TEXT)
+        .configure_title(color="currentColor", fontSize=13, anchor="start")
+        .configure_view(stroke=None)
+    )
+
+
+def panel_layers(panel: Panel) -> alt.LayerChart:
+    """The layers of a panel, without the settings of a whole chart."""
+    rows = _rows(panel)
+    axis = decades(rows["error"])
+    base = alt.Chart(alt.InlineData(values=_plain(rows))).encode(
+        x=_across(panel), y=_error(axis), color=_colour(panel)
+    )
+    lines = base.mark_line(strokeWidth=2).encode(
+        strokeDash=alt.StrokeDash(
+            "whose:N",
+            title=None,
+            scale=alt.Scale(domain=[OURS, PAPER], range=[[1, 0], [4, 4]]),
+            legend=_KINDS if _both(rows) else None,
+        )
+    )
+    points = base.mark_point(size=46, filled=True, opacity=1).encode(
+        detail="whose:N",
+        tooltip=[
+            alt.Tooltip(f"{panel.lines}:O", title=TITLES.get(panel.lines, panel.lines)),
+            alt.Tooltip(f"{panel.across}:O", title=TITLES.get(panel.across, panel.across)),
+            "whose:N",
+            alt.Tooltip("error:Q", title="error", format=".2e"),
+        ],
+    )
+    spread = alt.Chart(alt.InlineData(values=_plain(_spread(panel.table, axis)))).mark_rule(
+        opacity=0.35, strokeWidth=5, strokeCap="round"
+    )
+    layers = [
+        spread.encode(
+            x=_across(panel), y=alt.Y("low:Q", title="test error (NMSE)"), y2="high:Q", color=_colour(panel)
+        ),
+        lines,
+        points,
+    ]
+    return alt.LayerChart(layer=layers, height=HEIGHT, description=f"{panel.title}: error by {panel.across}")
+
+
+def _rows(panel: Panel) -> pd.DataFrame:
+    columns = [panel.across, panel.lines]
+    ours = panel.table[[*columns, "min"]].rename(columns={"min": "error"}).assign(whose=OURS)
+    if "paper" not in panel.table:
+        return ours.dropna()
+    paper = panel.table[[*columns, "paper"]].rename(columns={"paper": "error"}).assign(whose=PAPER)
+    return pd.concat([ours, paper]).dropna()
+
+
+def _both(rows: pd.DataFrame) -> bool:
+    return rows["whose"].nunique() > 1
+
+
+def _spread(table: pd.DataFrame, axis: Decades) -> pd.DataFrame:
+    """From the minimum to the median over seeds."""
+    bars = table.dropna(subset=["min", "median"])
+    return bars.assign(low=axis.place(bars["min"]), high=axis.place(bars["median"]))
+
+
+def _plain(rows: pd.DataFrame) -> list[Any]:
+    plain: list[Any] = rows.astype(object).where(rows.notna(), None).to_dict(orient="records")
+    return plain
+
+
+def _across(panel: Panel) -> alt.X:
+    values = sorted(float(value) for value in panel.table[panel.across].unique())
+    title = TITLES.get(panel.across, panel.title)
+    if panel.across == "heads" or values[0] <= 0 or values[-1] <= 4 * values[0]:
+        return alt.X(f"{panel.across}:O", title=title, axis=alt.Axis(labelAngle=0, labelExpr=_mark(panel)))
+    return alt.X(
+        f"{panel.across}:Q",
+        title=title,
+        scale=alt.Scale(type="log", base=2, domain=[values[0] / 1.2, values[-1] * 1.2], nice=False),
+        axis=alt.Axis(values=values, format="~s" if values[-1] >= 1000 else "~g", grid=False),
+    )
+
+
+def _mark(panel: Panel) -> str:
+    if panel.across != "heads" or panel.enough is None:
+        return "datum.label"
+    return f"datum.value === {panel.enough} ? datum.label + ' is enough' : datum.label"
+
+
+def _error(axis: Decades) -> alt.Y:
+    return alt.Y(
+        "error:Q",
+        title="test error (NMSE)",
+        scale=alt.Scale(type="log", domain=axis.domain, nice=False),
+        axis=alt.Axis(values=axis.ticks(most=8), format=".0e", ticks=False, labelPadding=6),
+    )
+
+
+def _colour(panel: Panel) -> alt.Color:
+    values = sorted(panel.table[panel.lines].unique().tolist())
+    below = sum(value < panel.enough for value in values) if panel.lines == "heads" and panel.enough else 0
+    return alt.Color(
+        f"{panel.lines}:O",
+        title=TITLES.get(panel.lines, panel.lines),
+        scale=alt.Scale(domain=values, range=head_colours(below=below, enough=len(values) - below)),
+        legend=alt.Legend(orient="right", symbolType="circle", symbolOpacity=1, symbolStrokeWidth=0),
+    )

@@ -1,0 +1,85 @@
+"""Rival explanations of the transition: head count, head size, width or parameters?"""
+
+import pandas as pd
+
+from headcount.engine import Grid
+from headcount.reproduce.claims import Verdict
+from headcount.reproduce.item import Item, Panel
+from headcount.reproduce.recipe import Recipe, maxima
+from headcount.reproduce.summary import summarise
+
+D = 4
+HEADS = (1, 2, 3, 4, 5)
+HEAD_DIMS = (2, 4, 8, 16, 32)
+WIDTH = HIDDEN = 32
+PARAMETERS = 2305  # of h = 4 heads of 8 numbers with N = 32
+CELL = ("heads", "head_dim", "hidden", "counted_parameters")
+
+
+def hidden_for(heads: int) -> int:
+    """The N at which heads of 8 numbers have as many counted parameters: N(16h + 7) + 8h + 1.
+
+    >>> [hidden_for(heads) for heads in (1, 4)]
+    [100, 32]
+    """
+    return round((PARAMETERS - 8 * heads - 1) / (16 * heads + 7))
+
+
+def grids(recipe: Recipe) -> dict[str, Grid]:
+    """Heads × head size at one length; and heads at equal parameters."""
+    cheaper = recipe.halved(lengths=(recipe.middle_length,))
+    equal = {
+        f"parameters, h = {heads}": cheaper.grid(maxima(D), heads=(heads,), hidden=(hidden_for(heads),))
+        for heads in HEADS
+    }
+    return {"sizes": cheaper.grid(maxima(D), heads=HEADS, head_dim=HEAD_DIMS), **equal}
+
+
+def panels(frame: pd.DataFrame) -> list[Panel]:
+    """The same members along the parameters, along the width, and along the head size."""
+    table = _table(frame)
+    sizes = table[table["hidden"] == HIDDEN]
+    return [
+        Panel("against counted parameters", table, across="counted_parameters", lines="heads", enough=D),
+        Panel("against the width E", sizes, across="width", lines="heads", enough=D),
+        Panel("against numbers per head", sizes, across="head_dim", lines="heads", enough=D),
+    ]
+
+
+def judge(frame: pd.DataFrame) -> list[Verdict]:
+    """What one more head does, all else equal, beside what everything else does at h = D − 1."""
+    table = _table(frame)
+    equal = table[(table["head_dim"] == 8) & (table["hidden"] == table["heads"].map(hidden_for))]
+    wide = table[(table["hidden"] == HIDDEN) & (table["width"] == WIDTH)]
+    sizes = table[table["hidden"] == HIDDEN]
+    below, enough = (sizes[sizes["heads"] == heads].set_index("head_dim")["min"] for heads in (D - 1, D))
+    return [
+        _fold(f"with {PARAMETERS} counted parameters, from h = {D - 1} to h = {D},", equal, D - 1),
+        _fold(f"at the width E = {WIDTH}, from h = {D // 2} to h = {D},", wide, D // 2),
+        Verdict(
+            f"no head size makes up for a head: h = {D - 1} at its best is worse than h = {D} at its worst",
+            bool(below.min() > enough.max()),
+            f"{below.min():.1e} (n = {below.idxmin()}) against {enough.max():.1e} (n = {enough.idxmax()})",
+        ),
+    ]
+
+
+def _table(frame: pd.DataFrame) -> pd.DataFrame:
+    table = summarise(frame.drop_duplicates("trial"), by=CELL)
+    return table.assign(width=table["heads"] * table["head_dim"])
+
+
+def _fold(what: str, table: pd.DataFrame, below: int) -> Verdict:
+    errors = table.set_index("heads")["min"]
+    fold = errors[below] / errors[D]
+    return Verdict(f"{what} the error falls at least 100-fold", bool(fold >= 100), f"{fold:,.0f}-fold")
+
+
+ITEM = Item(
+    "rivals",
+    "Heads, head size, width or parameters?",
+    "The same members drawn against each of the rival explanations, at one length.",
+    grids=grids,
+    panels=panels,
+    judge=judge,
+)

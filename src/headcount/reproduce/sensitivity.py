@@ -1,0 +1,97 @@
+"""What the paper does not say, varied: the directions a_i, the data, the steps, layer norm."""
+
+from dataclasses import replace
+from math import cos, radians, sin
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from headcount.engine import Grid
+from headcount.reproduce.claims import Verdict
+from headcount.reproduce.item import Item, Panel
+from headcount.reproduce.recipe import Recipe, maxima
+from headcount.reproduce.summary import summarise
+
+D = 4
+HEADS = (3, 4)
+ANGLES = (3, 6, 12, 25, 45, 90)
+DRAWS = (0, 1, 2, 3, 4)
+SAMPLES = (1_000, 2_000, 4_000, 8_000, 32_000, 128_000)
+SHARES = (0.1, 0.3, 1.0)  # of the recipe's steps
+
+
+def at_an_angle(degrees: float) -> list[list[float]]:
+    """Three axes, and a fourth direction at this angle to the third."""
+    tilted = [0.0, 0.0, cos(radians(degrees)), sin(radians(degrees))]
+    return [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], tilted]
+
+
+def gaussian(draw: int) -> list[list[float]]:
+    """Directions from N(0, I), which differ in length too."""
+    drawn: list[list[float]] = np.random.default_rng(draw).normal(size=(D, 4)).tolist()
+    return drawn
+
+
+def grids(recipe: Recipe) -> dict[str, Grid]:
+    """Each variant at one length, just below D and at D."""
+    cheaper = recipe.halved(lengths=(recipe.middle_length,))
+
+    def directed(directions: object, **options: object) -> Grid:
+        return cheaper.grid(maxima(D, directions=directions, **options), heads=HEADS)
+
+    def trained(**changes: Any) -> Grid:
+        return cheaper.grid(maxima(D), heads=HEADS, training=replace(recipe.training, **changes))
+
+    steps = [int(recipe.training.steps * share) // 100 * 100 for share in SHARES]
+    return {
+        **{f"angle = {angle}": directed(at_an_angle(angle)) for angle in ANGLES},
+        **{f"unit draw = {draw}": directed("random", smallest_angle=0.0, seed=draw) for draw in DRAWS},
+        **{f"gaussian draw = {draw}": directed(gaussian(draw)) for draw in DRAWS},
+        **{f"sequences = {count}": trained(train_samples=count) for count in SAMPLES},
+        **{f"steps = {count}": trained(steps=count, warmup=None) for count in steps},
+        "layer norm = 0": cheaper.grid(maxima(D), heads=HEADS),
+        "layer norm = 1": cheaper.grid(maxima(D), heads=HEADS, model=(("layer_norm", True),)),
+    }
+
+
+def _families(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Of every family of variants a table with the value that was varied."""
+    parts = frame["variant"].str.split(" = ", expand=True)
+    named = frame.assign(family=parts[0], value=parts[1].astype(float))
+    return {
+        str(family): summarise(members, by=("heads", "value"))
+        for family, members in named.groupby("family", sort=False)
+    }
+
+
+def panels(frame: pd.DataFrame) -> list[Panel]:
+    """A panel per family."""
+    return [
+        Panel(family, table, across="value", lines="heads", enough=D)
+        for family, table in _families(frame).items()
+    ]
+
+
+def judge(frame: pd.DataFrame) -> list[Verdict]:
+    """When D is visible, and what moves the error below it."""
+    return [_visible(family, table) for family, table in _families(frame).items()]
+
+
+def _visible(family: str, table: pd.DataFrame) -> Verdict:
+    errors = table.pivot(index="value", columns="heads", values="min")
+    folds, below = errors[D - 1] / errors[D], errors[D - 1]
+    told = ", ".join(f"{value:g}: {fold:,.0f}" for value, fold in folds.items())
+    claim = f"{family}: the error falls at least 30-fold at D for every value"
+    spread = f"error at h = {D - 1} from {below.min():.1e} to {below.max():.1e}"
+    return Verdict(claim, bool((folds >= 30).all()), f"folds {told}; {spread}")
+
+
+ITEM = Item(
+    "sensitivity",
+    "Sensitivity: what the paper does not say",
+    "Directions, amount of data, steps and layer norm, each varied alone, at h = D - 1 and h = D.",
+    grids=grids,
+    panels=panels,
+    judge=judge,
+)

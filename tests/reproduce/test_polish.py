@@ -1,0 +1,81 @@
+"""Levenberg–Marquardt: its equations against a plain reference, and that it never makes a member worse."""
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from tiny import tiny_grid
+
+from headcount.engine import polish as polishing
+from headcount.engine import train
+from headcount.engine.data import data_of
+from headcount.engine.polish import _moving, _normal_equations, _Problem, polish
+
+
+def problem_of(trial, model):
+    model = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), model)
+    moving, fixed = eqx.partition(model, _moving(model))
+    place, restore = ravel_pytree(moving)
+    data, _ = data_of([trial])
+    problem = _Problem(restore, fixed, jnp.asarray(data.mean[0]), jnp.asarray(data.deviation[0]))
+    x, y = (jnp.asarray(part[0], jnp.float64) for part in (data.train.x, data.train.y))
+    return problem, place, x, y
+
+
+@pytest.mark.parametrize("task", ["max_sum", "bowls_several"])
+def test_normal_equations_are_those_of_the_whole_jacobian(task: str) -> None:
+    (trial,) = tiny_grid(task=task, train_samples=300).trials()
+    (outcome,) = train([trial])
+    with jax.enable_x64(True):
+        problem, place, x, y = problem_of(trial, outcome.model)
+        curvature, slope = _normal_equations(problem, place, x, y)
+
+        def residuals(place):
+            return jax.vmap(lambda x, y: problem.residual(place, x, y))(x, y).ravel()
+
+        jacobian, residual = np.asarray(jax.jacfwd(residuals)(place)), np.asarray(residuals(place))
+    np.testing.assert_allclose(curvature, jacobian.T @ jacobian, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(slope, jacobian.T @ residual, rtol=1e-9, atol=1e-12)
+
+
+def test_a_polish_lowers_the_training_error_and_keeps_the_best_on_validation() -> None:
+    (trial,) = tiny_grid(steps=200, train_samples=400, batch_size=64).trials()
+    (before,) = train([trial])
+    data, _ = data_of([trial])
+    after = polish(before.model, data, 0, steps=10)
+    assert after.train_error < 0.9 * before.train_error
+    assert after.validation_error < before.validation_error
+    assert polish(before.model, data, 0, steps=0).validation_error == pytest.approx(
+        before.validation_error, rel=1e-4
+    )
+
+
+def test_errors_are_those_that_the_engine_measures() -> None:
+    (trial,) = tiny_grid(task="bowls_several").trials()
+    (before,) = train([trial])
+    data, _ = data_of([trial])
+    after = polish(before.model, data, 0, steps=0)
+    for name in ("train_error", "validation_error", "test_error"):
+        assert getattr(after, name) == pytest.approx(getattr(before, name), rel=1e-4)
+
+
+def test_a_trial_may_ask_for_it_and_is_then_another_trial() -> None:
+    (plain,) = tiny_grid().trials()
+    asking = replace(plain, training=replace(plain.training, polish_steps=3))
+    assert asking.id != plain.id and "polish_steps" not in plain.to_json()
+    (before,), (after,) = train([plain]), train([asking])
+    assert after.validation_error < before.validation_error
+    assert after.best_step == before.best_step
+
+
+def test_a_step_that_cannot_be_solved_ends_the_polish(monkeypatch) -> None:
+    (trial,) = tiny_grid().trials()
+    (before,) = train([trial])
+    data, _ = data_of([trial])
+    monkeypatch.setattr(polishing, "_step", lambda curvature, slope, damping: slope * jnp.nan)
+    after = polish(before.model, data, 0, steps=5)
+    assert after.steps == 0 and after.validation_error == pytest.approx(before.validation_error, rel=1e-4)
