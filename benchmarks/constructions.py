@@ -67,6 +67,14 @@ def write(path: Path, rows: list[dict[str, Any]], machine: dict[str, str]) -> No
     write_whole(path, lambda file: file.write(content.encode()))
 
 
+def joined(parts: list[dict[str, Any]]) -> dict[str, str]:
+    """Every machine and every version that rows came from."""
+    return {
+        name: "; ".join(dict.fromkeys(text for part in parts for text in part[name].split("; ")))
+        for name in ("machine", "versions")
+    }
+
+
 def read(path: Path) -> list[dict[str, Any]]:
     return list(json.loads(path.read_text())["rows"]) if path.exists() else []
 
@@ -95,16 +103,17 @@ def main() -> None:
         parts = [json.loads(path.read_text()) for path in arguments.merge]
         order = {case.key: place for place, case in enumerate(cases())}
         rows = sorted((row for part in parts for row in part["rows"]), key=lambda row: order[row["key"]])
-        write(arguments.out, rows, {name: parts[0][name] for name in ("machine", "versions")})
+        write(arguments.out, rows, joined(parts))
     else:
         first, step = map(int, arguments.shard.split("/"))
-        rows = read(arguments.out)
+        rows, here = read(arguments.out), {"machine": this_machine().name, "versions": versions()}
+        about = joined([json.loads(arguments.out.read_text()), here]) if rows else here
         known = {row["key"] for row in rows}
         chosen = quick() if arguments.quick else cases()
         for case in islice(chosen, first, None, step):
             if case.key not in known and arguments.only in (None, case.construction):
                 rows.append(measure(case))
-                write(arguments.out, rows, {"machine": this_machine().name, "versions": versions()})
+                write(arguments.out, rows, about)
                 print(rows[-1], file=sys.stderr, flush=True)
                 jax.clear_caches()  # no case shares a program with another, and each keeps some megabytes
     measured = sum("refused" not in row for row in rows)

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ import pandas as pd
 from headcount.estimate import transitions
 from headcount.report import error_against_length, save_chart
 from headcount.report.collisions_chart import collisions_chart
+from headcount.report.reproduction import columns, written
+from headcount.reproduce import FULL, ITEMS
+from headcount.reproduce.polishing import to_polish
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -95,8 +99,8 @@ def collisions() -> str:
     return "\n".join(lines)
 
 
-def density() -> str:
-    found = _json("density.json")
+def density(name: str = "density") -> str:
+    found = _json(f"{name}.json")
     degrees = sorted({row["degree"] for row in found["errors"]})
     errors = {(row["sharpness"], row["degree"]): row["error"] for row in found["errors"]}
     lines = [f"| sharpness | {' | '.join(f'degree {degree}' for degree in degrees)} |"]
@@ -128,6 +132,21 @@ def rates() -> str:
     return "\n".join(lines)
 
 
+def reproduced(name: str) -> str:
+    """The verdicts on an item, and its cells beside the paper's."""
+    path = RESULTS / "reproduce.parquet"
+    if not path.exists():
+        return "(Not run yet.)"
+    item, frame = ITEMS[name], pd.read_parquet(path)
+    rows = item.rows(frame, FULL, [wanted for _, wanted in to_polish(item, FULL, frame)])
+    lines = [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in item.judge(rows)]
+    for panel in item.panels(rows):
+        names = columns(panel)
+        lines += ["", f"{panel.title}:", "", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+        lines += [f"| {' | '.join(cells)} |" for cells in written(panel)]
+    return "\n".join(lines)
+
+
 def _json(name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((RESULTS / name).read_text())
     return found
@@ -140,7 +159,9 @@ QUOTES: dict[str, Callable[[], str]] = {
     "collisions": collisions,
     "built": built,
     "density": density,
+    "density_2": partial(density, "density-2"),
     "rates": rates,
+    **{f"reproduced_{name}": partial(reproduced, name) for name in ITEMS},
 }
 
 

@@ -47,10 +47,13 @@ def test_every_trial_is_in_exactly_one_pack_that_holds_it(
     assert plan(trials, machine) == packs
 
 
-def test_on_a_gpu_a_column_of_heads_is_one_shape():
+def test_on_a_gpu_a_column_of_heads_is_one_shape_unless_it_trains_for_minutes():
     trials = tiny_grid(heads=(1, 2, 3, 4, 5), seed=(0, 1, 2)).trials()
     (pack,) = plan(trials, GPU)
     assert pack.architecture.heads == 5
+    sizes = {"length": (128,), "hidden": (32,), "batch_size": 256, "steps": 30_000}
+    long = plan(tiny_grid(heads=(1, 5), seed=tuple(range(48)), **sizes).trials(), GPU)
+    assert {pack.architecture.heads for pack in long} == {1, 5}
 
 
 def test_on_a_cpu_short_runs_share_a_shape_and_long_runs_do_not():
@@ -72,8 +75,8 @@ def test_buckets_take_the_least_time_of_all_ways_to_cut_the_column():
         for start, end in itertools.pairwise([0, *cuts, 4]):
             members = [trial for trial in trials if trial.architecture.heads in columns[start:end]]
             largest = max(members, key=lambda trial: trial.architecture.heads)
-            step = packing.step_seconds(largest.architecture, largest)
-            total += packing.COMPILE_SECONDS + len(members) * 4_000 / CPU.lanes * step
+            step = packing.step_seconds(largest.architecture, largest, CPU)
+            total += packing.COSTS["cpu"].compile + len(members) * 4_000 / CPU.lanes * step
         return total
 
     ways = [cuts for size in range(4) for cuts in itertools.combinations((1, 2, 3), size)]
