@@ -14,6 +14,7 @@ Points = Float[np.ndarray, "points inputs"]
 Function = Callable[[Points], Float[np.ndarray, "points output"]]
 
 MOST_KNOTS = 1 << 14
+_FEATURES = 1 << 23  # at once: 64 MiB
 _LOOKS = 4096  # places along an axis at which a function is compared with its knots, at least
 
 
@@ -78,8 +79,13 @@ class Shallow:
         return len(self.offset)
 
     def __call__(self, x: Points) -> Float[np.ndarray, "points output"]:
-        """Its values, row by row."""
-        return np.maximum(x @ self.inner.T + self.offset, 0) @ self.outer.T + self.constant
+        """Its values, row by row; so many rows at a time that the features of all units stay small."""
+        step = max(1, _FEATURES // self.units)
+        parts = [
+            np.maximum(x[start : start + step] @ self.inner.T + self.offset, 0) @ self.outer.T
+            for start in range(0, len(x), step)
+        ]
+        return np.concatenate(parts) + self.constant if parts else np.zeros((0, len(self.constant)))
 
 
 def linear(slopes: Float[np.ndarray, "output inputs"], constant: Float[np.ndarray, " output"]) -> Shallow:
