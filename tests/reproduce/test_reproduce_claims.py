@@ -53,6 +53,8 @@ def test_polished_members_stand_beside_and_not_among_the_others() -> None:
     frame = pd.concat([invented_frame([trial], lambda _: 0.5), invented_frame([better], lambda _: 0.1)])
     (row,) = summarise(frame).to_dict(orient="records")
     assert (row["min"], row["members"], row["polished_test"]) == (0.5, 1, 0.1)
+    (row,) = summarise(frame, paper={(1, 8): 0.2}).to_dict(orient="records")
+    assert row["ratio"] == pytest.approx(0.5)
 
 
 def test_falls_at_every_length_or_not() -> None:

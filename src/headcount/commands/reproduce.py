@@ -133,7 +133,7 @@ def _show(item: "Item", panels: "list[Panel]", verdicts: "list[Verdict]", frame:
     console.print(Text(item.title, style="bold"))
     console.print(Text(f"{item.about} {len(frame)} members."))
     for panel in panels:
-        names = [name for name in columns(panel) if name != "validation"]
+        names = [name for name in columns(panel) if name not in ("validation", "polished")]
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False, title=panel.title)
         for column in names:
             table.add_column(column, justify="right", no_wrap=True)
