@@ -24,7 +24,13 @@ class Recipe:
     seeds: int
     lengths: tuple[int, ...]
     polish_steps: int
+    quick: bool = False
     first_seed: int = 0
+
+    @property
+    def cheap_lengths(self) -> tuple[int, ...]:
+        """The lengths for items that cost more than a table: in a quick run, all but the longest."""
+        return self.lengths[:-1] if self.quick else self.lengths
 
     def with_seeds(self, seeds: int | None, *, first: int = 0) -> "Recipe":
         """The same with another number of seeds, from the first on."""
@@ -61,6 +67,7 @@ QUICK = Recipe(
     seeds=2,
     lengths=(8, 16, 32),
     polish_steps=0,
+    quick=True,
 )
 
 

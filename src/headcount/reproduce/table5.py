@@ -14,10 +14,8 @@ from headcount.reproduce.table import table_item
 
 def shorter(recipe: Recipe) -> Recipe:
     """A third of the steps at two of the rates: the first layer attends T×T."""
-    steps = recipe.training.steps // 300 * 100
-    return replace(
-        recipe, training=replace(recipe.training, steps=steps, warmup=None), rates=recipe.rates[-2:]
-    )
+    training = replace(recipe.training, steps=recipe.training.steps // 300 * 100, warmup=None)
+    return replace(recipe, training=training, rates=recipe.rates[-2:], lengths=recipe.cheap_lengths)
 
 
 ITEM = table_item(
