@@ -50,15 +50,18 @@ def reproduce(
         raise InvalidInput(f"item = {name!r}: allowed are {', '.join(ITEMS)} and all")
     items = list(ITEMS.values()) if name == "all" else [ITEMS[name]]
     recipe = (QUICK if quick else FULL).with_seeds(seeds, first=seed)
-    trials = list(dict.fromkeys(trial for item in items for trial in item.trials(recipe)))
     command = (
         f"headcount reproduce {name} "
         + ("--quick " if quick else "")
         + f"--seeds {recipe.seeds} --seed {seed} --out {shlex.quote(str(out))}"
     )
     store = Store(out)
-    polishes = bool(recipe.polish_steps) and any(item.polished for item in items)
-    train_in_view(trials, store, command=command, quiet=as_json, keep_models=polishes)
+    # Weights are kept only where a second-order method may go on from them.
+    for polished in (True, False):
+        group = [item for item in items if bool(recipe.polish_steps and item.polished) == polished]
+        trials = list(dict.fromkeys(trial for item in group for trial in item.trials(recipe)))
+        if trials:
+            train_in_view(trials, store, command=command, quiet=as_json, keep_models=polished)
     notes = [QUICKLY] if quick else []
     summaries = [
         _conclude(item, recipe, store, command=command, notes=notes, quiet=as_json) for item in items
