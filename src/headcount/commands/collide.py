@@ -47,7 +47,6 @@ def collide(
     """
     from headcount.commands.training import train_in_view
     from headcount.engine import Grid, Store, TaskChoice, Training
-    from headcount.engine.machine import this_machine, versions
     from headcount.errors import HeadcountError
     from headcount.tasks.registry import with_defaults
 
@@ -62,15 +61,12 @@ def collide(
         training=Training(steps=steps - steps % 100, train_samples=train_samples),
     )
     trials = list(grid.trials())
-    command = (
-        f"headcount collide {shlex.quote(task)} "
-        + (f"--dimension {dimension} " if dimension else "")
-        + (f"--token-dim {token_dim} " if token_dim else "")
-        + "".join(f"--length {each} " for each in grid.length)
-        + (f"--most-heads {most_heads} " if most_heads else "")
-        + f"--steps {steps} --train-samples {train_samples} --seeds {seeds} --pairs {pairs} "
-        + f"--candidates {candidates} --seed {seed} --out {shlex.quote(str(out))}"
-    )
+    options = {
+        **{"dimension": dimension, "token-dim": token_dim, "length": grid.length, "most-heads": most_heads},
+        **{"steps": steps, "train-samples": train_samples, "seeds": seeds, "pairs": pairs},
+        **{"candidates": candidates, "seed": seed, "out": out},
+    }
+    command = _command(task, options)
     store = Store(out)
     train_in_view(trials, store, command=command, quiet=as_json, keep_models=True)
     found = list(_collisions(trials, store, pairs=pairs, candidates=candidates, seed=seed, quiet=as_json))
@@ -83,22 +79,37 @@ def collide(
     title = f"{task}, D = {built.dimension}, d = {built.token_dim}"
     page = _draw(found, store.collisions_page, dimension=built.dimension, title=title)
     if as_json:
-        summary = {
-            "command": command,
-            "learning_rates": LEARNING_RATES,
-            "machine": this_machine().name,
-            "versions": versions(),
-            "collisions": [_without_sequences(row) for row in found],
-            "without_a_member": [list(cell) for cell in missing],
-            "page": str(page),
-            "sequences": str(store.collisions),
-        }
-        print(json.dumps(summary, indent=2, allow_nan=False))
+        pages = {"page": str(page), "sequences": str(store.collisions)}
+        print(json.dumps({**_summary(found, missing, command), **pages}, indent=2, allow_nan=False))
         return
     _show(found, dimension=built.dimension)
     for cell_length, heads in missing:
         print(f"T = {cell_length}, h = {heads}: every member diverged, nothing to search")
     print(f"Page: {page}")
+
+
+def _command(task: str, options: dict[str, Any]) -> str:
+    """The line that does it again; an option that was not given is left out."""
+    words = ["headcount", "collide", task]
+    for name, value in options.items():
+        values = value if isinstance(value, tuple) else (value,)
+        words += [word for each in values if each is not None for word in (f"--{name}", str(each))]
+    return shlex.join(words)
+
+
+def _summary(
+    found: Sequence[dict[str, Any]], missing: Sequence[tuple[int, int]], command: str
+) -> dict[str, Any]:
+    from headcount.engine.machine import this_machine, versions
+
+    return {
+        "command": command,
+        "learning_rates": LEARNING_RATES,
+        "machine": this_machine().name,
+        "versions": versions(),
+        "collisions": [_without_sequences(row) for row in found],
+        "without_a_member": [list(cell) for cell in missing],
+    }
 
 
 def best_members(trials: "Sequence[Trial]", store: "Store") -> "list[tuple[Trial, float]]":

@@ -49,27 +49,7 @@ def specialise(
     sets = [positions.mask(length) for positions in task.positions]
     gated = not all(inside.all() for inside in sets)
     encoder = _encoder(psis, sets if gated else None, task.token_dim, gate)
-    architecture = Architecture(
-        token_dim=task.token_dim,
-        heads=dimension,
-        head_dim=2,
-        output_dim=task.output_dim,
-        encoder_hidden=tuple(len(bias) for bias in encoder.biases[:-1]),
-        readout_hidden=(phi.units,),
-        readout_activation="relu",
-        positions="one_hot" if gated else "none",
-        length=length if gated else None,
-        beta=beta,
-        scale_logits=False,
-    )
-    model = Transformer(
-        encoder=encoder,
-        token_layers=(),
-        class_token=np.eye(2 * dimension)[1],
-        attention=_attention(dimension),
-        readout=_readout(phi),
-        architecture=architecture,
-    )
+    model = _model(task, encoder, phi, beta, length=length if gated else None)
     inside = max(int(mask.sum()) for mask in sets)
     outside = length - min(int(mask.sum()) for mask in sets)
     fitted = not all(net.proven for net in (*psis, phi))
@@ -90,6 +70,34 @@ def specialise(
             proven=not fitted,
         ),
         guarantees=guarantees(assumptions, fitted=fitted),
+    )
+
+
+def _model(
+    task: RetrievalTask, encoder: Network, phi: Shallow, beta: float, *, length: int | None
+) -> Transformer:
+    """All parts in one model; it sees positions, up to `length`, where there are gates."""
+    dimension = task.dimension
+    architecture = Architecture(
+        token_dim=task.token_dim,
+        heads=dimension,
+        head_dim=2,
+        output_dim=task.output_dim,
+        encoder_hidden=tuple(len(bias) for bias in encoder.biases[:-1]),
+        readout_hidden=(phi.units,),
+        readout_activation="relu",
+        positions="none" if length is None else "one_hot",
+        length=length,
+        beta=beta,
+        scale_logits=False,
+    )
+    return Transformer(
+        encoder=encoder,
+        token_layers=(),
+        class_token=np.eye(2 * dimension)[1],
+        attention=_attention(dimension),
+        readout=_readout(phi),
+        architecture=architecture,
     )
 
 
