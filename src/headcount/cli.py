@@ -15,6 +15,7 @@ from headcount.commands.bounds import bounds
 from headcount.commands.collide import collide
 from headcount.commands.construct import construct
 from headcount.commands.density import density
+from headcount.commands.options import AsJson, Out
 from headcount.commands.rates import rates
 from headcount.commands.reproduce import reproduce
 from headcount.commands.training import INTERRUPTED
@@ -33,9 +34,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-
-Out = Annotated[Path, typer.Option("--out", help="Folder for the results; run again with it to resume.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 
 
 @app.callback()

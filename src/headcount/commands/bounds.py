@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headcount.commands.options import AsJson
+
 if TYPE_CHECKING:
     from headcount.theory.bounds import Bounds
 
@@ -22,9 +24,7 @@ def bounds(
         int | None, typer.Option(help="m, the positions in the smallest S_i.", show_default="T")
     ] = None,
     layers: Annotated[int, typer.Option(help="L; for more than one there is only a conjecture.")] = 1,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")
-    ] = False,
+    as_json: AsJson = False,
     chart: Annotated[
         Path | None,
         typer.Option(

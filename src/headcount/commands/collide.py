@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headcount.commands.options import AsJson, Out
+
 if TYPE_CHECKING:
     from headcount.engine import Store, Trial
 
@@ -32,12 +34,8 @@ def collide(
     pairs: Annotated[int, typer.Option(help="Pairs of sequences to refine.", min=2, max=2048)] = 64,
     candidates: Annotated[int, typer.Option(help="Candidates to bin.", min=2, max=10_000_000)] = 1_000_000,
     seed: Annotated[int, typer.Option(help="The first seed.", min=0)] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the results; run again with it to resume.")] = Path(
-        "collisions"
-    ),
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")
-    ] = False,
+    out: Out = Path("collisions"),
+    as_json: AsJson = False,
 ) -> None:
     """Find two sequences that a trained model cannot tell apart, though their targets differ.
 

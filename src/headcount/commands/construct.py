@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headcount.commands.options import AsJson
+
 if TYPE_CHECKING:
     from headcount.theory import Construction
     from headcount.theory.building.worst_case import WorstCase
@@ -31,9 +33,7 @@ def construct(
     out: Annotated[
         Path | None, typer.Option(help="Write the weights to this .npz file.", show_default=False)
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Build a transformer by formula, without training, and measure it.
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headcount.commands.options import AsJson
+
 if TYPE_CHECKING:
     from headcount.theory.density import Density
 
@@ -22,9 +24,7 @@ def density(
     sharpness: Annotated[float, typer.Option(help="Of the smooth extrema inside F_0.")] = 1_000.0,
     degree: Annotated[int, typer.Option(help="Of the polynomial inside F_0.")] = 4,
     seed: Annotated[int, typer.Option(help="Seed of the fit and of the search.", min=0)] = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     r"""Turn any formula into a retrieval target, and see how close it comes.
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headcount.commands.options import AsJson
+
 if TYPE_CHECKING:
     from headcount.theory.rates import Rate
 
@@ -21,9 +23,7 @@ def rates(
     length: Annotated[int, typer.Option(help="T.", min=1)] = 16,
     smallest_epsilon: Annotated[float, typer.Option(help="The finest error to build for.")] = 1e-4,
     seed: Annotated[int, typer.Option(help="Seed of the searches.", min=0)] = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare measured exponents with predicted ones.
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headcount.commands.options import AsJson, Out
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -22,21 +24,17 @@ QUICKLY = (
 def reproduce(
     name: Annotated[str, typer.Argument(help="An item of --list, or all.", show_default=False)] = "",
     list_items: Annotated[bool, typer.Option("--list", help="Show what can be reproduced.")] = False,
-    quick: Annotated[bool, typer.Option(help="Small enough for two cores: minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small enough for two cores: minutes.")] = False,
     seeds: Annotated[int | None, typer.Option(help="Seeds of every cell.", min=1, show_default="8")] = None,
     seed: Annotated[int, typer.Option(help="The first seed.", min=0)] = 0,
-    out: Annotated[Path, typer.Option(help="Folder for the results; run again with it to resume.")] = Path(
-        "reproduced"
-    ),
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")
-    ] = False,
+    out: Out = Path("reproduced"),
+    as_json: AsJson = False,
 ) -> None:
     """Run a table or figure of the paper again, side by side with its numbers.
 
-    Trains what the folder does not hold yet, chooses the learning rate of every cell
-    on validation data and reports errors on fresh test data, beside the paper's
-    numbers, with a verdict on every claim. Without --quick it wants a GPU.
+    Trains what the folder does not hold yet, chooses the learning rate of every
+    cell on validation data and reports errors on fresh test data, beside the
+    paper's numbers, with a verdict on every claim. Without --quick it wants a GPU.
     """
     from headcount.commands.training import train_in_view
     from headcount.engine import Store
