@@ -54,6 +54,14 @@ ARCHITECTURES = {
     "two layers, norm and feed-forward only": small(
         layers=2, layer_norm=True, feedforward=4, head_dim=2, positions="sinusoidal", scale_logits=False
     ),
+    "two layers, read in both": small(layers=2, class_reads="every", residual=True),
+    "two layers with everything, read in both": small(
+        layers=2, class_reads="every", residual=True, layer_norm=True, feedforward=6, kv_heads=1
+    ),
+    "three layers, read in all": small(
+        layers=3, class_reads="every", head_dim=2, feedforward=3, output_dim=2, beta=1.5
+    ),
+    "one layer, norm, read in all": small(layer_norm=True, class_reads="every"),
     "three grouped layers": small(
         layers=3, heads=4, head_dim=1, kv_heads=2, residual=True, positions="one_hot", length=5, output_dim=2
     ),
@@ -85,11 +93,15 @@ def reference(
     tokens = [
         _network(model.encoder, _token(x[t], t, shape), shape.encoder_activation) for t in range(len(x))
     ]
-    for layer in model.token_layers:
-        tokens = _token_layer(layer, tokens, shape, visible, kept)
-    tokens = _normalised(tokens, shape)
     class_token = np.asarray(model.class_token)
-    every_head = [_head(model.attention, i, class_token, tokens, visible, shape) for i in range(shape.heads)]
+    for layer in model.token_layers:
+        after = _token_layer(layer, tokens, shape, visible, kept)
+        if shape.class_reads == "every":
+            class_token = _class_after(layer, class_token, tokens, shape, visible, kept)
+        tokens = after
+    tokens = _normalised(tokens, shape)
+    reader = _normalised([class_token], shape)[0] if shape.class_reads == "every" else class_token
+    every_head = [_head(model.attention, i, reader, tokens, visible, shape) for i in range(shape.heads)]
     representation = class_token.copy()
     for i in kept:
         representation += np.asarray(model.attention.output)[:, i, :] @ every_head[i][0]
@@ -180,6 +192,26 @@ def _token_layer(
     return [token + after for token, after in zip(moved, fed, strict=True)] if shape.residual else fed
 
 
+def _class_after(
+    layer: object,
+    class_token: FloatArray,
+    tokens: list[FloatArray],
+    shape: Architecture,
+    visible: list[int],
+    kept: list[int],
+) -> FloatArray:
+    """The class token adds what it reads of the tokens before the layer; then comes the network, if any."""
+    attention, network = layer.attention, layer.feedforward  # type: ignore[attr-defined]
+    seen, (reader,) = _normalised(tokens, shape), _normalised([class_token], shape)
+    after = class_token.copy()
+    for i in kept:
+        after += np.asarray(attention.output)[:, i, :] @ _head(attention, i, reader, seen, visible, shape)[0]
+    if not shape.feedforward:
+        return after
+    fed = _network(network, _normalised([after], shape)[0], shape.readout_activation)
+    return after + fed if shape.residual else fed
+
+
 def unfolded(
     model: Transformer, x: Array, mask: Array | None = None, head_mask: Array | None = None
 ) -> Array:
@@ -187,16 +219,26 @@ def unfolded(
     shape = model.architecture
     positions = jnp.asarray([_token(np.zeros(0), t, shape) for t in range(len(x))])
     rows = _layers(model.encoder, jnp.concatenate([x, positions], axis=1), shape.encoder_activation)
+    class_token = jnp.asarray(model.class_token)[None]
+    gathers = shape.class_reads == "every"
     for layer in model.token_layers:
         seen = _norm(rows, shape)
         moved = _attend(layer.attention, seen, seen, mask, head_mask, shape)
-        rows = rows + moved if shape.residual else moved
-        if layer.feedforward is not None:
-            fed = _layers(layer.feedforward, _norm(rows, shape), shape.readout_activation)
-            rows = rows + fed if shape.residual else fed
-    class_token = jnp.asarray(model.class_token)[None]
-    read = _attend(model.attention, class_token, _norm(rows, shape), mask, head_mask, shape)
+        rows = _fed(layer, rows + moved if shape.residual else moved, shape)
+        if gathers:
+            read = _attend(layer.attention, _norm(class_token, shape), seen, mask, head_mask, shape)
+            class_token = _fed(layer, class_token + read, shape)
+    reader = _norm(class_token, shape) if gathers else class_token
+    read = _attend(model.attention, reader, _norm(rows, shape), mask, head_mask, shape)
     return _layers(model.readout, class_token + read, shape.readout_activation)[0]
+
+
+def _fed(layer: object, rows: Array, shape: Architecture) -> Array:
+    if layer.feedforward is None:  # type: ignore[attr-defined]
+        return rows
+    network = layer.feedforward  # type: ignore[attr-defined]
+    fed = _layers(network, _norm(rows, shape), shape.readout_activation)
+    return rows + fed if shape.residual else fed
 
 
 def _layers(network: object, rows: Array, activation: str) -> Array:

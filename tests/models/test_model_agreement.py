@@ -18,7 +18,7 @@ from model_evaluation import (
 from model_references import ARCHITECTURES, LENGTH, Reading, reference
 
 from headcount.models import Transformer
-from headcount.models.architecture import Activation, PositionInput
+from headcount.models.architecture import Activation, ClassReads, PositionInput
 
 VALUE = {"rtol": 1e-11, "atol": 1e-12}
 
@@ -47,6 +47,7 @@ def test_the_table_covers_every_option() -> None:
     assert {a.readout_activation for a in table} == set(get_args(Activation))
     assert {a.positions for a in table} == set(get_args(PositionInput))
     assert {a.layers for a in table} == {1, 2, 3}
+    assert {a.class_reads for a in table if a.layers > 1} == set(get_args(ClassReads))
     assert {len(a.encoder_hidden) for a in table} == {len(a.readout_hidden) for a in table} == {0, 1, 2}
     for field in ("residual", "layer_norm", "scale_logits"):
         assert {getattr(a, field) for a in table} == {True, False}

@@ -133,6 +133,8 @@ class Trial:
             written["task"]["fingerprint"] = _fingerprint(self.task, self.length)
         if not self.training.polish_steps:
             del written["training"]["polish_steps"]  # as if it had never been thought of
+        if self.architecture.class_reads == "last":
+            del written["architecture"]["class_reads"]
         return json.dumps(written, sort_keys=True, default=lambda number: number.item())  # of NumPy
 
 

@@ -10,6 +10,7 @@ from headcount.validation import finite_number, whole_number
 
 Activation = Literal["relu", "gelu", "tanh", "silu"]
 PositionInput = Literal["none", "one_hot", "sinusoidal"]
+ClassReads = Literal["last", "every"]
 Precision = Literal["float32", "tensorfloat32", "bfloat16"]
 
 SINUSOIDS = 16
@@ -31,6 +32,8 @@ class Architecture:
     - `heads`, `head_dim`: h and n.
     - `encoder_hidden`, `readout_hidden`: widths of the hidden layers of P and of F, any number of them.
     - `layers`: L. All but the last let tokens attend to tokens; the last is read at the class token.
+    - `class_reads`: the layers that the class token reads tokens in. `last`: it stays constant until then;
+      `every`: as in common transformers, it gathers from layer to layer.
     - `kv_heads`: how many key-value heads the query heads share (grouped attention); None: one each.
     - `feedforward`: hidden width of a two-layer network after each token-to-token attention; 0: none.
     - `positions`, `length`: whether P sees t, and the largest T (`one_hot` needs it).
@@ -56,6 +59,7 @@ class Architecture:
     scale_logits: bool = True
     residual: bool = False
     layer_norm: bool = False
+    class_reads: ClassReads = "last"
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
@@ -132,6 +136,7 @@ _CHOICES = {
     "encoder_activation": get_args(Activation),
     "readout_activation": get_args(Activation),
     "positions": get_args(PositionInput),
+    "class_reads": get_args(ClassReads),
     "precision": get_args(Precision),
 }
 

@@ -56,11 +56,11 @@ class Attention(eqx.Module):
 
 
 class Folded(NamedTuple):
-    """What an attention block read at one constant query comes down to.
+    """What an attention block read at one query c comes down to.
 
-    - `directions`: what each head scores features by, β W_K,iᵀ W_Q,i c0.
+    - `directions`: what each head scores features by, β W_K,iᵀ W_Q,i c.
     - `readers`: what a head's average of features adds to the representation, W_O,i W_V,i.
-    - `constant`: what is there without any token, c0 and what the bias of P adds.
+    - `constant`: what is there without any token, c and what the bias of P adds.
     """
 
     directions: Float[Array, "head feature"]
@@ -69,7 +69,10 @@ class Folded(NamedTuple):
 
 
 class TokenLayer(eqx.Module):
-    """Tokens attend to tokens, T×T; then, if asked, a feed-forward network of each token."""
+    """Tokens attend to tokens, T×T; then, if asked, a feed-forward network of each token.
+
+    Where the class token reads every layer, it reads the same keys and values and passes the same network.
+    """
 
     attention: Attention
     feedforward: Network | None
@@ -87,39 +90,53 @@ class TokenLayer(eqx.Module):
     def __call__(
         self,
         tokens: Float[Array, "width token"],
+        class_token: Float[Array, " width"],
         mask: Bool[Array, " token"] | None,
         head_mask: Bool[Array, " head"] | None,
         padding: Padding | None,
-    ) -> Float[Array, "width token"]:
-        """Tokens after this layer."""
-        attended = self._attend(self._normalise(tokens, padding), mask, head_mask, padding)
-        tokens = tokens + attended if self.architecture.residual else attended
+    ) -> tuple[Float[Array, "width token"], Float[Array, " width"]]:
+        """Tokens and class token after this layer."""
+        seen = self._normalise(tokens, padding)
+        attended = self._attend(seen, seen, mask, head_mask, padding)
+        after = self._feed(tokens + attended if self.architecture.residual else attended, padding)
+        if self.architecture.class_reads == "last":
+            return after, class_token
+        reader = class_token[:, None]
+        read = self._attend(self._normalise(reader, padding), seen, mask, head_mask, padding)
+        return after, self._feed(reader + read, padding)[:, 0]
+
+    def _normalise(self, tokens: Array, padding: Padding | None) -> Array:
+        return layer_norm(tokens, padding) if self.architecture.layer_norm else tokens
+
+    def _feed(self, tokens: Array, padding: Padding | None) -> Array:
         if self.feedforward is None:
             return tokens
         moved = self.feedforward(self._normalise(tokens, padding))
         return tokens + moved if self.architecture.residual else moved
 
-    def _normalise(self, tokens: Array, padding: Padding | None) -> Array:
-        return layer_norm(tokens, padding) if self.architecture.layer_norm else tokens
-
     def _attend(
-        self, tokens: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
-    ) -> Array:
+        self,
+        readers: Float[Array, "width reader"],
+        tokens: Float[Array, "width token"],
+        mask: Array | None,
+        head_mask: Array | None,
+        padding: Padding | None,
+    ) -> Float[Array, "width reader"]:
         keys, values = self.attention.per_query_head()
-        query = jnp.einsum("et,hne->hnt", tokens, self.attention.query)
+        query = jnp.einsum("er,hne->hnr", readers, self.attention.query)
         key = jnp.einsum("et,hne->hnt", tokens, keys)
         value = jnp.einsum("et,hne->hnt", tokens, values)
         scale = self.architecture.logit_scale if padding is None else padding.logit_scale
-        weights = softmax(jnp.einsum("hnt,hns->hts", query, key) * scale, mask)
-        read = jnp.einsum("hts,hns->hnt", weights, value)
-        return jnp.einsum("ehn,hnt->et", self.attention.output, keep(read, head_mask))
+        weights = softmax(jnp.einsum("hnr,hnt->hrt", query, key) * scale, mask)
+        read = jnp.einsum("hrt,hnt->hnr", weights, value)
+        return jnp.einsum("ehn,hnr->er", self.attention.output, keep(read, head_mask))
 
 
 class Transformer(eqx.Module):
     r"""y = F( c0 + W_O · concat_i Σ_t softmax_t( β (W_Q,i c0)·(W_K,i P(x(t), t)) ) · W_V,i P(x(t), t) )
 
-    Only the class token c0 is read and it does not depend on the input. So a head's query and key
-    fold into one vector, W_K,iᵀ W_Q,i c0; tokens are averaged before they are projected; and where the
+    Only the class token c0 is read, and with one layer it does not depend on the input. So a head's query and
+    key fold into one vector, W_K,iᵀ W_Q,i c0; tokens are averaged before they are projected; and where the
     last layer of P is all that stands between its hidden features and the attention, the features
     themselves are scored and averaged. The cost is T·N·(d + 2h) with no T×T matrix. The factors stay
     the parameters, so training is that of the formula above.
@@ -176,18 +193,19 @@ class Transformer(eqx.Module):
     ) -> Float[Array, "head token"]:
         """Where each head of the last layer looks."""
         with jax.default_matmul_precision(self.architecture.precision):
-            features, lift = self._features(x, mask, None, None)
-            return pooling_weights(self._fold(lift, None, None).directions, features, mask)
+            features, lift, class_token = self._features(x, mask, None, None)
+            return pooling_weights(self._fold(lift, class_token, None, None).directions, features, mask)
 
     def scores_and_values(
         self, x: Float[Array, "token token_dim"]
     ) -> tuple[Float[Array, "head token"], Float[Array, "head feature token"]]:
         """Each head's logits and values, token by token: with one layer, all that a token does."""
         with jax.default_matmul_precision(self.architecture.precision):
-            features, lift = self._features(x, None, None, None)
+            features, lift, class_token = self._features(x, None, None, None)
             tokens = features if lift is None else lift.last(features)
             _, values = self.attention.per_query_head()
-            return self._fold(None, None, None).directions @ tokens, jnp.einsum("hnw,wt->hnt", values, tokens)
+            directions = self._fold(None, class_token, None, None).directions
+            return directions @ tokens, jnp.einsum("hnw,wt->hnt", values, tokens)
 
     def counted_parameters(self) -> int:
         """M, by the paper's rule."""
@@ -196,31 +214,37 @@ class Transformer(eqx.Module):
     def _represent(
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None, pool: Pool
     ) -> Array:
-        features, lift = self._features(x, mask, head_mask, padding)
-        folded = self._fold(lift, head_mask, padding)
+        features, lift, class_token = self._features(x, mask, head_mask, padding)
+        folded = self._fold(lift, class_token, head_mask, padding)
         averages = pool(folded.directions, features, mask)
         return jnp.einsum("ehf,hf->e", folded.readers, averages) + folded.constant
 
     def _features(
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
-    ) -> tuple[Float[Array, "feature token"], Network | None]:
-        """What the last attention averages, and the network whose last layer lifts it to tokens."""
+    ) -> tuple[Float[Array, "feature token"], Network | None, Float[Array, " width"]]:
+        """What the last attention averages, the network whose last layer lifts it to tokens, the reader."""
         hidden = self.encoder.hidden(encoder_inputs(x, self.architecture))
+        class_token = jnp.asarray(self.class_token)
         if not self.token_layers and not self.architecture.layer_norm:
-            return hidden, self.encoder
+            return hidden, self.encoder, class_token
         tokens = self.encoder.last(hidden)
         for layer in self.token_layers:
-            tokens = layer(tokens, mask, head_mask, padding)
-        return (layer_norm(tokens, padding) if self.architecture.layer_norm else tokens), None
+            tokens, class_token = layer(tokens, class_token, mask, head_mask, padding)
+        return (layer_norm(tokens, padding) if self.architecture.layer_norm else tokens), None, class_token
 
-    def _fold(self, lift: Network | None, head_mask: Array | None, padding: Padding | None) -> Folded:
+    def _fold(
+        self, lift: Network | None, class_token: Array, head_mask: Array | None, padding: Padding | None
+    ) -> Folded:
         """The attention block as three arrays, carried through the last layer of P where there is a lift."""
         keys, values = self.attention.per_query_head()
         values = keep(values, head_mask)
-        query = jnp.sum(self.attention.query * self.class_token, axis=-1)
+        reader = class_token
+        if self.architecture.class_reads == "every" and self.architecture.layer_norm:
+            reader = layer_norm(class_token[:, None], padding)[:, 0]
+        query = jnp.sum(self.attention.query * reader, axis=-1)
         directions = jnp.sum(keys * query[..., None], axis=1)
         directions *= self.architecture.logit_scale if padding is None else padding.logit_scale
-        constant = jnp.asarray(self.class_token)
+        constant = class_token
         if lift is not None:
             # The bias of P rides along as the weight of a feature that is 1 for every token. It adds the
             # same to every token's logit, which the softmax does not see, and to what is read.

@@ -25,7 +25,8 @@ def name(heads: int) -> str:
 def grids(recipe: Recipe) -> dict[str, Grid]:
     """Half of the seeds and of the steps, and only the rate that suits most cells: there are five sizes."""
     training = replace(recipe.training, steps=recipe.training.steps // 200 * 100, warmup=None)
-    cheaper = replace(recipe.halved(lengths=recipe.cheap_lengths), training=training, rates=recipe.rates[-1:])
+    cheaper = recipe.lighter(lengths=recipe.cheap_lengths)
+    cheaper = replace(cheaper, training=training, rates=recipe.rates[-1:])
     hidden = HIDDEN[:3] if recipe.quick else HIDDEN
     return {name(heads): cheaper.grid(maxima(D), heads=(heads,), hidden=hidden) for heads in HEADS}
 

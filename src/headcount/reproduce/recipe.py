@@ -38,9 +38,11 @@ class Recipe:
         count = self.seeds if seeds is None else whole_number("seeds", seeds, at_least=1)
         return replace(self, seeds=count, first_seed=first)
 
-    def halved(self, *, lengths: tuple[int, ...] | None = None) -> "Recipe":
-        """Half of the seeds, for items with many variants; of the lengths only those given."""
-        return replace(self, seeds=max(1, self.seeds // 2), lengths=lengths or self.lengths)
+    def lighter(self, *, lengths: tuple[int, ...] | None = None) -> "Recipe":
+        """Half of the seeds at the two larger rates, for items with many variants, at the lengths given."""
+        return replace(
+            self, seeds=max(1, self.seeds // 2), rates=self.rates[-2:], lengths=lengths or self.lengths
+        )
 
     @property
     def middle_length(self) -> int:

@@ -27,7 +27,7 @@ def hidden_for(heads: int) -> int:
 
 def grids(recipe: Recipe) -> dict[str, Grid]:
     """Heads × head size at one length; and heads at equal parameters."""
-    cheaper = recipe.halved(lengths=(recipe.middle_length,))
+    cheaper = recipe.lighter(lengths=(recipe.middle_length,))
     equal = {
         f"parameters, h = {heads}": cheaper.grid(maxima(D), heads=(heads,), hidden=(hidden_for(heads),))
         for heads in HEADS

@@ -31,5 +31,5 @@ ITEM = table_item(
     width=32,
     layers=(2,),
     adapt=shorter,
-    model=(("residual", True),),
+    model=(("class_reads", "every"), ("residual", True)),
 )

@@ -17,7 +17,7 @@ CELL = ("heads", "head_dim", "length")
 
 def grids(recipe: Recipe) -> dict[str, Grid]:
     """One head of n numbers that sees positions, as the construction needs it; and D heads of 8."""
-    cheaper = recipe.halved(lengths=LENGTHS)
+    cheaper = recipe.lighter(lengths=LENGTHS)
     seeing = (("positions", "one_hot"),)
     return {
         "one head": cheaper.grid(maxima(D), heads=(1,), head_dim=HEAD_DIMS, hidden=(HIDDEN,), model=seeing),
