@@ -11,10 +11,13 @@ import optax
 import pytest
 from tiny import tiny_grid
 
-from headcount.engine import Machine, Pack, PackTraining, plan, this_machine, train
-from headcount.engine.data import Split
-from headcount.engine.train import _nmse
+from headcount.engine import Machine, Pack, PackTraining, TaskChoice, Training, plan, this_machine, train
+from headcount.engine.data import Split, data_of
+from headcount.engine.train import _log_loss, _nmse
+from headcount.errors import InvalidInput
+from headcount.estimate.members import Recipe
 from headcount.models import Transformer, unpad
+from headcount.tasks.arrays import data_set
 
 CPU = Machine("cpu", "a cpu", lanes=2, memory=4 << 30)
 GPU = Machine("gpu", "the vmapped program, on whatever device there is", lanes=1, memory=4 << 30)
@@ -45,18 +48,22 @@ def plain_training(trial, data):
     model = in_double(Transformer.initialise(trial.architecture, seed=trial.seed))
     state = optimizer.init(model)
 
-    def loss(model, x, y):
-        return jnp.mean((jax.vmap(model)(x) - y) ** 2)
+    def loss(model, x, y, mask):
+        predicted = jax.vmap(lambda x, mask: model(x, mask=mask))(x, mask)
+        if recipe.loss == "squared":
+            return jnp.mean((predicted - y) ** 2)
+        return optax.softmax_cross_entropy(predicted, y).mean()
 
     @jax.jit
-    def update(model, state, x, y):
-        moves, state = optimizer.update(jax.grad(loss)(model, x, y), state, model)
+    def update(model, state, x, y, mask):
+        moves, state = optimizer.update(jax.grad(loss)(model, x, y, mask), state, model)
         return optax.apply_updates(model, moves), state
 
     for step in range(recipe.steps):
         key = jax.random.fold_in(jax.random.PRNGKey(trial.seed), step)
         chosen = jax.random.randint(key, (recipe.batch_size,), 0, recipe.train_samples, dtype=jnp.int32)
-        model, state = update(model, state, data.train.x[0, chosen], data.train.y[0, chosen])
+        mask = None if data.train.mask is None else data.train.mask[0, chosen]
+        model, state = update(model, state, data.train.x[0, chosen], data.train.y[0, chosen], mask)
     return model
 
 
@@ -71,7 +78,12 @@ def plain_training(trial, data):
 def test_the_engine_agrees_with_a_plain_loop_in_double_precision(change):
     """Padded to three heads, vmapped, in slices, the gradient of the pooling by hand."""
     # A rate and a 1/sqrt(n) that float32 holds exactly: they are float32 in the engine.
-    trials = tiny_grid(heads=(1, 3), head_dim=(4,), learning_rate=(2.0**-7,), **change).trials()
+    agrees_with_a_plain_loop(
+        tiny_grid(heads=(1, 3), head_dim=(4,), learning_rate=(2.0**-7,), **change).trials()
+    )
+
+
+def agrees_with_a_plain_loop(trials):
     (pack,) = plan(trials, GPU)
     training = PackTraining(pack, GPU)
     with jax.enable_x64(True):
@@ -85,6 +97,56 @@ def test_the_engine_agrees_with_a_plain_loop_in_double_precision(change):
             reference = plain_training(trial, training.data)
             x = training.data.test.x[0]
             np.testing.assert_allclose(jax.vmap(ours)(x), jax.vmap(reference)(x), rtol=1e-7, atol=1e-8)
+
+
+def own_data(*, labels, masked):
+    random = np.random.default_rng(0)
+    x = random.normal(size=(400, 5, 2))
+    mask = random.random((400, 5)) < 0.6
+    mask[:, 2] = True
+    y = np.where(mask[..., None], x, -np.inf).max(axis=1)
+    return data_set(x, y[:, 0] > y[:, 1] if labels else y, mask if masked else None)
+
+
+def trials_on(data, **changes):
+    """Two members of different sizes that learn a person's data."""
+    recipe = Recipe(steps=100, batch_size=32, head_dim=4, hidden=8, starts=((2.0**-7, 0),), label_decay=0.1)
+    return replace(recipe, **changes).trials(data, (1, 3))
+
+
+@pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
+@pytest.mark.parametrize("masked", [False, True], ids=["all tokens", "masked"])
+def test_a_persons_own_data_is_learnt_as_by_a_plain_loop(labels, masked):
+    agrees_with_a_plain_loop(trials_on(own_data(labels=labels, masked=masked)))
+
+
+def test_labels_are_judged_against_how_often_each_occurs():
+    data = own_data(labels=True, masked=True)
+    (pack,) = plan(trials_on(data, steps=400), CPU)
+    outcomes = finished(pack, CPU).outcomes()
+    assert all(0 < outcome.test_error < 0.9 for outcome in outcomes)
+    y = data.targets[None]
+    shares = np.log(y.mean(axis=1, keepdims=True)).repeat(400, axis=1)
+    np.testing.assert_allclose(_log_loss(shares, Split(None, y), np.array([0])), 1, rtol=1e-9)
+    certain = np.where(y > 0, 0.0, -1e9)
+    np.testing.assert_allclose(_log_loss(certain, Split(None, y), np.array([0])), 0, atol=1e-9)
+
+
+def test_splits_hold_every_sample_of_a_person_once():
+    data = own_data(labels=False, masked=True)
+    made, _ = data_of(trials_on(data)[:1])
+    splits = (made.train, made.validation, made.test)
+    together = np.concatenate([split.y[0] * made.deviation[0] + made.mean[0] for split in splits])
+    order = np.lexsort(together.T)
+    np.testing.assert_allclose(together[order], data.y[np.lexsort(data.y.T)], atol=1e-5)
+    with pytest.raises(InvalidInput, match="400"):
+        data_of([replace(trials_on(data)[0], training=Training(train_samples=500))])
+
+
+def test_data_that_is_not_loaded_is_named():
+    choice = TaskChoice.of("data", file="mine.npz", fingerprint="0" * 16)
+    with pytest.raises(InvalidInput, match=r"mine\.npz"):
+        _ = choice.data
 
 
 def test_a_member_alone_in_a_pack_and_padded_is_the_same_member():

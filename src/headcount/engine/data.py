@@ -7,22 +7,24 @@ from functools import lru_cache
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from headcount.engine.spec import TaskChoice, Training, Trial
 from headcount.errors import InvalidInput
 from headcount.models.network import Parameter as AnyArray
+from headcount.tasks import DataSet
 
 
 class Split(eqx.Module):
-    """Sequences and their standardised targets, for every data set of a pack."""
+    """Sequences and targets of every data set of a pack, and which tokens are there, where lengths differ."""
 
     x: Float[AnyArray, "dataset sample token token_dim"]
     y: Float[AnyArray, "dataset sample output"]
+    mask: Bool[AnyArray, "dataset sample token"] | None = None
 
 
 class Data(eqx.Module):
-    """Targets are standardised by the mean and deviation of the training split."""
+    """Targets are standardised by the mean and deviation of the training split; labels are one-hot codes."""
 
     train: Split
     validation: Split
@@ -42,18 +44,41 @@ def data_of(trials: Sequence[Trial]) -> tuple[Data, np.ndarray]:
 @lru_cache(maxsize=4)
 def _draw(task: TaskChoice, length: int, training: Training) -> Data:
     sizes = training.train_samples, training.validation_samples, training.test_samples
+    own = task.data
+    if own is not None:
+        return _split(own, sizes, training)
     draw = jax.jit(task.build().sample, static_argnums=(1, 2))
     samples = draw(jax.random.PRNGKey(training.data_seed), sum(sizes), length)
     x, y = np.asarray(samples.x), np.asarray(samples.y, np.float64)
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         raise InvalidInput(f"task = {task.name!r}: its samples are not all finite")
-    seen = y[: training.train_samples]
-    mean, deviation = seen.mean(axis=0), seen.std(axis=0)
-    if (deviation <= 1e-12 * (1 + abs(mean))).any():
-        raise InvalidInput(
-            f"task = {task.name!r}: its target is constant at length {length}: nothing to learn"
-        )
-    standardised = ((y - mean) / deviation).astype(np.float32)
+    standardised, mean, deviation = _standardised(
+        y, training.train_samples, f"task = {task.name!r}: its target is constant at length {length}"
+    )
     cuts = np.cumsum(sizes)[:-1]
     train, validation, test = map(Split, np.split(x, cuts), np.split(standardised, cuts))
     return Data(train, validation, test, mean, deviation)
+
+
+def _split(own: DataSet, sizes: tuple[int, int, int], training: Training) -> Data:
+    """A person's samples in an order that the seed of the data decides, cut into the three splits."""
+    if sum(sizes) > len(own.x):
+        raise InvalidInput(f"train_samples = {sizes[0]}: the three splits have {sum(sizes)} of {len(own.x)}")
+    order = np.random.default_rng(training.data_seed).permutation(len(own.x))[: sum(sizes)]
+    y = own.targets[order]
+    mean, deviation = np.zeros(y.shape[1]), np.ones(y.shape[1])
+    if not own.classes:
+        y, mean, deviation = _standardised(y, sizes[0], f"data = {own.name!r}: its target is constant")
+    cuts = np.cumsum(sizes)[:-1]
+    masks = (None,) * 3 if own.mask is None else np.split(own.mask[order], cuts)
+    splits = map(Split, np.split(own.x[order], cuts), np.split(y.astype(np.float32), cuts), masks)
+    train, validation, test = splits
+    return Data(train, validation, test, mean, deviation)
+
+
+def _standardised(y: np.ndarray, seen: int, constant: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Targets less the mean and over the deviation of the samples that training sees."""
+    mean, deviation = y[:seen].mean(axis=0), y[:seen].std(axis=0)
+    if (deviation <= 1e-12 * (1 + abs(mean))).any():
+        raise InvalidInput(f"{constant}: nothing to learn")
+    return ((y - mean) / deviation).astype(np.float32), mean, deviation

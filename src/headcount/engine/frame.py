@@ -9,6 +9,7 @@ from headcount.engine.machine import Machine, versions
 from headcount.engine.spec import Trial
 from headcount.engine.train import Outcome
 
+METRICS = {"squared": "nmse", "cross_entropy": "log loss"}
 ORDER = ["task", "dimension", "length", "heads", "learning_rate", "seed", "trial"]
 
 
@@ -64,7 +65,7 @@ class Row:
             train_error=outcome.train_error,
             validation_error=outcome.validation_error,
             test_error=outcome.test_error,
-            metric="nmse",
+            metric=METRICS[trial.training.loss],
             status="diverged" if outcome.diverged else "done",
             best_step=outcome.best_step,
             device=machine.name,

@@ -9,10 +9,12 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from headcount.engine.data import Data, Split
-from headcount.engine.spec import Training
+from headcount.engine.spec import Loss, Training
 from headcount.models import Padding, Transformer
 from headcount.models.network import Parameter as AnyArray
 from headcount.models.pooling import pool_for_training
+
+Batch = tuple[Array, Array, Array | None]
 
 
 class Conditions(eqx.Module):
@@ -84,7 +86,7 @@ def _period(
     def step(now: tuple[Any, Any, Any, Any], _: None) -> tuple[tuple[Any, Any, Any, Any], None]:
         model, state, count, diverged = now
         batch = _batch(data.train, conditions, count, training.batch_size)
-        loss, gradient = _loss_and_gradient(model, batch, conditions.padding, slice_size)
+        loss, gradient = _loss_and_gradient(model, batch, conditions.padding, slice_size, training.loss)
         direction, state = update(gradient, state, model)
         rate = conditions.learning_rate * schedule(count)
         model = jax.tree.map(lambda weight, move: weight - rate * move, model, direction)
@@ -94,7 +96,8 @@ def _period(
     (model, state, count, diverged), _ = jax.lax.scan(step, begin, length=training.evaluate_every)
 
     predicted = predict(model, data.validation, conditions, slice_size)
-    error = jnp.mean((predicted - data.validation.y[conditions.dataset]) ** 2)
+    truth = jnp.asarray(data.validation.y)[conditions.dataset]
+    error = jnp.mean(losses(predicted, truth, training.loss))
     better = error < member.best_error
     return Member(
         model=model,
@@ -116,33 +119,46 @@ def predict(
     places = jnp.minimum(jnp.arange(count + -count % slice_size), count - 1)
 
     def output(place: Int[Array, ""]) -> Float[Array, " output"]:
-        return model(split.x[conditions.dataset, place], padding=conditions.padding)
+        mask = None if split.mask is None else split.mask[conditions.dataset, place]
+        return model(split.x[conditions.dataset, place], mask=mask, padding=conditions.padding)
 
     return jax.lax.map(output, places, batch_size=slice_size)[:count]
 
 
-def _batch(train: Split, conditions: Conditions, count: Int[Array, ""], size: int) -> tuple[Array, Array]:
+def losses(
+    predicted: Float[Array, "sample output"], y: Float[Array, "sample output"], loss: Loss
+) -> Float[Array, " sample"]:
+    """What each sample costs: the mean square over outputs, or −log of the probability of its label."""
+    if loss == "squared":
+        return jnp.mean((predicted - y) ** 2, axis=-1)
+    return -jnp.sum(y * jax.nn.log_softmax(predicted, axis=-1), axis=-1)
+
+
+def _batch(train: Split, conditions: Conditions, count: Int[Array, ""], size: int) -> Batch:
     """Sequences drawn with replacement; which ones follows from the member's key and the step alone."""
     key = jax.random.fold_in(conditions.key, count)
     chosen = jax.random.randint(key, (size,), 0, train.x.shape[1], jnp.int32)
-    return train.x[conditions.dataset, chosen], train.y[conditions.dataset, chosen]
+    mask = None if train.mask is None else train.mask[conditions.dataset, chosen]
+    return train.x[conditions.dataset, chosen], train.y[conditions.dataset, chosen], mask
 
 
 def _loss_and_gradient(
-    model: Transformer, batch: tuple[Array, Array], padding: Padding, slice_size: int
+    model: Transformer, batch: Batch, padding: Padding, slice_size: int, kind: Loss
 ) -> tuple[Float[Array, ""], Transformer]:
-    """Mean squared error over the batch, summed slice by slice so that a slice stays in cache."""
+    """The mean loss over the batch, summed slice by slice so that a slice stays in cache."""
 
-    def loss(model: Transformer, x: Array, y: Array) -> Float[Array, ""]:
-        predicted = jax.vmap(lambda sequence: model(sequence, padding=padding, pool=pool_for_training))(x)
-        return jnp.mean((predicted - y) ** 2)
+    def loss(model: Transformer, x: Array, y: Array, mask: Array | None) -> Float[Array, ""]:
+        def output(sequence: Array, seen: Array | None) -> Array:
+            return model(sequence, mask=seen, padding=padding, pool=pool_for_training)
+
+        return jnp.mean(losses(jax.vmap(output)(x, mask), y, kind))
 
     size = batch[0].shape[0]
     slices = size // slice_size
     if slices <= 1 or size % slice_size:
         return jax.value_and_grad(loss)(model, *batch)
 
-    def add(total: Any, part: tuple[Array, Array]) -> tuple[Any, None]:
+    def add(total: Any, part: Batch) -> tuple[Any, None]:
         return jax.tree.map(jnp.add, total, jax.value_and_grad(loss)(model, *part)), None
 
     parts = jax.tree.map(lambda array: array.reshape(slices, slice_size, *array.shape[1:]), batch)

@@ -122,7 +122,8 @@ def _signature(trial: Trial) -> tuple[object, ...]:
     """What must be equal for members to share a program: all but heads, head_dim, seed, rate and data."""
     architecture = trial.architecture
     alike = replace(architecture, heads=1, head_dim=1, kv_heads=None)
-    return (trial.length, replace(trial.training, data_seed=0), alike, architecture.group_size)
+    masked = trial.task.data is not None and trial.task.data.mask is not None
+    return (trial.length, replace(trial.training, data_seed=0), alike, architecture.group_size, masked)
 
 
 def _hull(trials: Sequence[Trial]) -> Architecture:

@@ -17,6 +17,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from headcount.engine.data import Data, Split
+from headcount.errors import InvalidInput
 from headcount.models import Transformer
 
 _FIRST_DAMPING = 1e-3
@@ -43,6 +44,8 @@ def polish(model: Transformer, data: Data, dataset: int, *, steps: int) -> Polis
 
     The model puts out targets in their own units; `data` holds them standardised.
     """
+    if data.train.mask is not None:
+        raise InvalidInput("polish_steps: allowed is 0 for sequences of different lengths")
     with jax.enable_x64(True):
         model = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), model)
         moving, fixed = eqx.partition(model, _moving(model))

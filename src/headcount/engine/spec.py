@@ -7,18 +7,27 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, lru_cache
 from itertools import product
 from math import ceil
-from typing import Any
+from typing import Any, Literal, get_args
 
 import jax
 import numpy as np
 
 from headcount.errors import InvalidInput
 from headcount.models import Architecture
-from headcount.tasks import RetrievalTask, build, comes_along
-from headcount.validation import finite_number, whole_number
+from headcount.tasks import DataSet, RetrievalTask, build, comes_along
+from headcount.validation import finite_number, shown, whole_number
 
+Loss = Literal["squared", "cross_entropy"]
+
+DATA = "data"
 LARGEST_SEED = 2**31 - 1
 LARGEST_DATA = 4 << 30
+# Options that came after the first results: where they have their usual value, a trial keeps its old hash.
+LATER_OPTIONS = (
+    ("training", "polish_steps", 0),
+    ("training", "loss", "squared"),
+    ("architecture", "class_reads", "last"),
+)
 # Of a model in a grid: what neither the task nor an axis decides.
 OPTIONS = tuple(
     option.name
@@ -26,6 +35,9 @@ OPTIONS = tuple(
     if option.name not in {"token_dim", "output_dim", "heads", "head_dim", "layers", "length"}
     if option.name not in {"encoder_hidden", "readout_hidden"}
 )
+
+
+_loaded: dict[str, DataSet] = {}
 
 
 @dataclass(frozen=True)
@@ -44,14 +56,30 @@ class TaskChoice:
         """The same task with D set."""
         return TaskChoice.of(self.name, **{**dict(self.options), "dimension": dimension})
 
+    @classmethod
+    def of_data(cls, data: DataSet) -> "TaskChoice":
+        """A person's own data, known by what is in it."""
+        _loaded[data.fingerprint] = data
+        return cls.of(DATA, file=data.name, fingerprint=data.fingerprint)
+
     def build(self) -> RetrievalTask:
         """The task itself."""
         return _built(self)
 
     @property
+    def data(self) -> DataSet | None:
+        """The data set, where the choice is one."""
+        if self.name != DATA:
+            return None
+        options = dict(self.options)
+        if options.get("fingerprint") not in _loaded:
+            raise InvalidInput(f"data = {shown(options.get('file'))}: load it before it is trained on")
+        return _loaded[options["fingerprint"]]
+
+    @property
     def dimension(self) -> int:
-        """D of the task."""
-        return self.build().dimension
+        """D of the task; 0 where nobody knows it."""
+        return 0 if self.name == DATA else self.build().dimension
 
 
 @dataclass(frozen=True)
@@ -61,7 +89,8 @@ class Training:
     AdamW with linear warm-up (500 steps, or a tenth of the run if that is less) and a cosine to zero,
     gradients clipped per member. Every `evaluate_every` steps the member is judged on validation data and
     its best state is kept; its final error comes from test data that no choice has seen. With `polish_steps`
-    that best state is then carried on by so many steps of Levenberg–Marquardt (engine/polish.py).
+    that best state is then carried on by so many steps of Levenberg–Marquardt (engine/polish.py). The `loss`
+    is `squared` for numbers and `cross_entropy` for labels, of which y is the one-hot code.
     """
 
     steps: int = 10_000
@@ -75,6 +104,7 @@ class Training:
     evaluate_every: int = 100
     data_seed: int = 0
     polish_steps: int = 0
+    loss: Loss = "squared"
 
     def __post_init__(self) -> None:
         whole_number("steps", self.steps, at_least=1)
@@ -87,6 +117,10 @@ class Training:
         whole_number("warmup", self.warmup, at_least=0)
         whole_number("polish_steps", self.polish_steps, at_least=0)
         whole_number("data_seed", self.data_seed, at_least=0, at_most=LARGEST_SEED)
+        if self.loss not in get_args(Loss):
+            raise InvalidInput(f"loss = {shown(self.loss)}: allowed are {', '.join(get_args(Loss))}")
+        if self.polish_steps and self.loss != "squared":
+            raise InvalidInput(f"polish_steps = {self.polish_steps}: allowed is 0 for the loss {self.loss}")
         finite_number("weight_decay", self.weight_decay, at_least=0)
         finite_number("clip", self.clip, above=0)
         if self.steps % self.evaluate_every:
@@ -129,12 +163,11 @@ class Trial:
     def to_json(self) -> str:
         """All fields, in an order that never changes; for a task of your own, also what it computes."""
         written = asdict(self)
-        if not comes_along(self.task.name):
+        if self.task.name != DATA and not comes_along(self.task.name):
             written["task"]["fingerprint"] = _fingerprint(self.task, self.length)
-        if not self.training.polish_steps:
-            del written["training"]["polish_steps"]  # as if it had never been thought of
-        if self.architecture.class_reads == "last":
-            del written["architecture"]["class_reads"]
+        for part, option, usual in LATER_OPTIONS:
+            if written[part][option] == usual:  # as if it had never been thought of
+                del written[part][option]
         return json.dumps(written, sort_keys=True, default=lambda number: number.item())  # of NumPy
 
 

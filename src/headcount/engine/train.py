@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.special import entr, logsumexp
 
 from headcount.engine.data import Data, Split, data_of
 from headcount.engine.lanes import for_each_member, stack
@@ -104,7 +105,8 @@ class PackTraining:
         predicted = for_each_member(program, (self.state.best, self.conditions), (self.data,), self.machine)
         splits = (self.data.train, self.data.validation, self.data.test)
         datasets = np.asarray(self.conditions.dataset)
-        errors = np.array([_nmse(*pair, datasets) for pair in zip(predicted, splits, strict=True)])
+        error = _nmse if self.training.loss == "squared" else _log_loss
+        errors = np.array([error(*pair, datasets) for pair in zip(predicted, splits, strict=True)])
         errors[:, ~np.isfinite(self.errors)] = np.nan
         best_steps, diverged = np.asarray(self.state.best_step), np.asarray(self.state.diverged)
         trained = [
@@ -199,6 +201,16 @@ def _nmse(
     truth = np.asarray(split.y, np.float64)[datasets]
     squares = (np.asarray(predicted, np.float64) - truth) ** 2
     return (squares.mean(axis=1) / truth.var(axis=1)).mean(axis=-1)
+
+
+def _log_loss(
+    predicted: Float[Array, "member sample output"], split: Split, datasets: np.ndarray
+) -> Float[np.ndarray, " member"]:
+    """Cross-entropy over the entropy of the labels: 1 for a member that knows only how often each occurs."""
+    truth = np.asarray(split.y, np.float64)[datasets]
+    scores = np.asarray(predicted, np.float64)
+    cost = logsumexp(scores, axis=-1) - (truth * scores).sum(axis=-1)
+    return cost.mean(axis=1) / entr(truth.mean(axis=1)).sum(axis=-1)
 
 
 def train(trials: Iterable[Trial], *, machine: Machine | None = None) -> list[Outcome]:

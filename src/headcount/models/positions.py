@@ -6,6 +6,24 @@ from jaxtyping import Array, Float
 
 from headcount.errors import InvalidInput
 from headcount.models.architecture import SINUSOIDS, Architecture
+from headcount.models.network import ACTIVATIONS, Network, affine
+
+
+def encoder_features(
+    encoder: Network, x: Float[Array, "token token_dim"], architecture: Architecture
+) -> Float[Array, "feature token"]:
+    """The hidden features of P at every token.
+
+    What P is told about t is the same in every sequence: its share of the first layer is computed once, and
+    for e_t it is a column of the weights.
+    """
+    if architecture.positions == "none" or len(encoder.weights) == 1:
+        return encoder.hidden(encoder_inputs(x, architecture))
+    weight, told = jnp.asarray(encoder.weights[0]), _told(x.shape[0], architecture)
+    of_token, of_place = weight[:, : x.shape[1]], weight[:, x.shape[1] :]
+    place = of_place[:, : len(told)] if architecture.positions == "one_hot" else of_place @ told.T
+    first = ACTIVATIONS[encoder.activation](affine(of_token, encoder.biases[0], x.T) + place)
+    return Network(encoder.weights[1:], encoder.biases[1:], encoder.activation).hidden(first)
 
 
 def encoder_inputs(
@@ -15,15 +33,16 @@ def encoder_inputs(
 
     With e_t a one-hidden-layer P can be any function of t plus any network of x; sines work at any length.
     """
-    length = x.shape[0]
     if architecture.positions == "none":
         return x.T
+    return jnp.concatenate([x, jnp.asarray(_told(x.shape[0], architecture), x.dtype)], axis=-1).T
+
+
+def _told(length: int, architecture: Architecture) -> Float[np.ndarray, "token feature"]:
     if architecture.positions == "one_hot":
         if length > architecture.position_features:
             raise InvalidInput(f"length = {length}: this model knows positions up to {architecture.length}")
-        table = np.eye(length, architecture.position_features)
-    else:
-        # Wavelengths from 4 tokens up, a factor 2 apart: neighbours and halves are both told apart.
-        angles = np.arange(length)[:, None] * 2 * np.pi / (4.0 * 2.0 ** np.arange(SINUSOIDS // 2))
-        table = np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
-    return jnp.concatenate([x, jnp.asarray(table, x.dtype)], axis=-1).T
+        return np.eye(length, architecture.position_features)
+    # Wavelengths from 4 tokens up, a factor 2 apart: neighbours and halves are both told apart.
+    angles = np.arange(length)[:, None] * 2 * np.pi / (4.0 * 2.0 ** np.arange(SINUSOIDS // 2))
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)

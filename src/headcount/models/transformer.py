@@ -17,7 +17,7 @@ from headcount.models.architecture import Architecture
 from headcount.models.network import Network, Parameter, uniform
 from headcount.models.pooling import Pool, pool, softmax
 from headcount.models.pooling import weights as pooling_weights
-from headcount.models.positions import encoder_inputs
+from headcount.models.positions import encoder_features
 
 
 class Padding(eqx.Module):
@@ -223,7 +223,7 @@ class Transformer(eqx.Module):
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
     ) -> tuple[Float[Array, "feature token"], Network | None, Float[Array, " width"]]:
         """What the last attention averages, the network whose last layer lifts it to tokens, the reader."""
-        hidden = self.encoder.hidden(encoder_inputs(x, self.architecture))
+        hidden = encoder_features(self.encoder, x, self.architecture)
         class_token = jnp.asarray(self.class_token)
         if not self.token_layers and not self.architecture.layer_norm:
             return hidden, self.encoder, class_token

@@ -89,6 +89,7 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
                 ("steps", 1, TABLE_2),
                 ("gaussian draw", 3, TABLE_2),
                 ("gaussian draw", 3, TABLE_3),
+                ("angle", 3, TABLE_3),
             )
         ),
     ]

@@ -1,5 +1,6 @@
 """What is to be approximated: retrieval targets, a library of them, and the assumptions they meet."""
 
+from headcount.tasks.arrays import DataSet as DataSet
 from headcount.tasks.assumptions import check as check
 from headcount.tasks.findings import Assumptions as Assumptions
 from headcount.tasks.findings import Finding as Finding

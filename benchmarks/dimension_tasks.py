@@ -1,0 +1,188 @@
+"""Tasks of known dimension, and controls for which one head is enough.
+
+CALIBRATION is what the estimator's settings were chosen by, REPORTED is what it is judged by; the two share
+no family of coordinates, no outer function and no control.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from headcount.tasks import DataSet, RetrievalTask
+from headcount.tasks.arrays import data_set
+from headcount.tasks.placement import place_directions, place_wells
+
+Arrays = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A task whose D is known. `dimension` 1: one head is enough; 0: nothing can be learnt.
+
+    - `noise`: deviation of noise added to y over that of y, or the share of labels that are flipped.
+    - `labels`: into how many classes of equal size y is cut; 0 leaves the numbers.
+    """
+
+    name: str
+    family: str
+    dimension: int
+    draw: Callable[[int, int, int], Arrays]
+    length: int
+    samples: int
+    noise: float = 0.0
+    labels: int = 0
+    control: bool = False
+
+    def data(self, seed: int = 0) -> DataSet:
+        """Samples of it, with the noise and the labels that it asks for."""
+        random = np.random.default_rng([seed, *self.name.encode()])
+        x, y = self.draw(int(random.integers(2**31)), self.samples, self.length)
+        if self.labels:
+            cuts = np.quantile(y[:, 0], np.arange(1, self.labels) / self.labels)
+            classes = np.searchsorted(cuts, y[:, 0])
+            flipped = random.random(len(classes)) < self.noise
+            return data_set(
+                x, np.where(flipped, random.integers(self.labels, size=len(classes)), classes), name=self.name
+            )
+        y = y + self.noise * y.std(axis=0) * random.normal(size=y.shape)
+        return data_set(x, y, name=self.name, target="numbers")
+
+
+def of_task(task: RetrievalTask) -> Callable[[int, int, int], Arrays]:
+    """Samples of a retrieval task."""
+
+    def draw(seed: int, samples: int, length: int) -> Arrays:
+        made = task.sample(jax.random.key(seed), samples, length)
+        return np.asarray(made.x), np.asarray(made.y, np.float64)
+
+    return draw
+
+
+def of_function(
+    token_dim: int, target: Callable[[np.ndarray], np.ndarray]
+) -> Callable[[int, int, int], Arrays]:
+    """Normal tokens and a function of all sequences at once."""
+
+    def draw(seed: int, samples: int, length: int) -> Arrays:
+        x = np.random.default_rng(seed).normal(size=(samples, length, token_dim))
+        return x, np.asarray(target(x), np.float64).reshape(samples, -1)
+
+    return draw
+
+
+def squashed(
+    dimension: int,
+    token_dim: int,
+    seed: int,
+    outer: Callable[[jax.Array], jax.Array],
+    positions: object = "all",
+) -> RetrievalTask:
+    """Maxima of tanh(a_i·x) + a_i·x / 2 along directions."""
+    from headcount.tasks.positions import position_sets
+
+    vectors = place_directions(
+        "random", dimension=dimension, token_dim=token_dim, smallest_angle=30.0, seed=seed
+    )
+
+    def along(vector: object) -> Callable[[jax.Array], jax.Array]:
+        direction = jnp.asarray(vector, jnp.float32)
+        return lambda token: jnp.tanh(direction @ token) + direction @ token / 2
+
+    return RetrievalTask(
+        name="squashed",
+        token_dim=token_dim,
+        coordinate_functions=tuple(along(vector) for vector in vectors),
+        positions=position_sets(positions),
+        extrema=("max",),
+        outer=outer,
+        distribution="normal",
+    )
+
+
+def corners(
+    dimension: int, token_dim: int, seed: int, outer: Callable[[jax.Array], jax.Array]
+) -> RetrievalTask:
+    """Smallest city-block distances to wells."""
+    points = place_wells(
+        "random", dimension=dimension, token_dim=token_dim, smallest_distance=0.25, seed=seed
+    )
+
+    def near(point: object) -> Callable[[jax.Array], jax.Array]:
+        well = jnp.asarray(point, jnp.float32)
+        return lambda token: jnp.sum(jnp.sqrt((token - well) ** 2 + 1e-2))
+
+    return RetrievalTask(
+        name="corners",
+        token_dim=token_dim,
+        coordinate_functions=tuple(near(point) for point in points),
+        outer=outer,
+    )
+
+
+def _weighted(z: jax.Array) -> jax.Array:
+    return jnp.sum(z * (1 + 0.2 * (-1.0) ** jnp.arange(z.size)))
+
+
+def _mixed(z: jax.Array) -> jax.Array:
+    return jnp.sum(z) + 0.3 * jnp.prod(jnp.tanh(z))
+
+
+def _pair(z: jax.Array) -> jax.Array:
+    signs = (-1.0) ** jnp.arange(z.size)
+    return jnp.stack([jnp.sum(z), jnp.sum(signs * z)])
+
+
+def calibration() -> Iterator[Known]:
+    """Tanh of projections and city-block wells."""
+    for dimension in (1, 2, 3, 4, 5, 6):
+        d = max(3, dimension)
+        for place, (length, samples, noise) in enumerate(
+            ((16, 8_000, 0.0), (32, 12_000, 0.03), (64, 6_000, 0.0))
+        ):
+            outer = (_weighted, _mixed, _pair)[place]
+            task = squashed(dimension, d, dimension + 10 * place, outer)
+            yield Known(
+                f"squashed D{dimension} T{length}",
+                "squashed",
+                dimension,
+                of_task(task),
+                length,
+                samples,
+                noise,
+            )
+    for dimension in (1, 2, 3, 4):
+        task = corners(dimension, 2, dimension, (_weighted, _mixed)[dimension % 2])
+        yield Known(
+            f"corners D{dimension}", "corners", dimension, of_task(task), 16, 10_000, 0.02 * (dimension % 2)
+        )
+    for dimension in (2, 3, 4):
+        halves = ["first half", "second half"] * 2
+        task = squashed(dimension, 3, 40 + dimension, _weighted, positions=halves[:dimension])
+        yield Known(f"halves D{dimension}", "halves", dimension, of_task(task), 24, 10_000)
+    for dimension, classes in ((1, 2), (2, 2), (3, 2), (4, 2), (2, 4), (3, 3)):
+        task = squashed(dimension, max(3, dimension), 70 + dimension, _weighted)
+        name = f"squashed labels D{dimension} of {classes}"
+        yield Known(
+            name,
+            "squashed labels",
+            dimension,
+            of_task(task),
+            16,
+            12_000,
+            0.02 * (dimension % 2),
+            labels=classes,
+        )
+    controls = {
+        "mean of tanh": lambda x: np.tanh(x @ np.array([1.0, -0.5, 0.3])).mean(axis=1),
+        "third token": lambda x: np.sin(x[:, 2, 0]) + x[:, 2, 1],
+        "spread": lambda x: x.var(axis=1).sum(axis=1),
+        "noise": lambda x: np.random.default_rng(0).normal(size=len(x)),
+    }
+    for name, target in controls.items():
+        yield Known(name, "controls", int(name != "noise"), of_function(3, target), 16, 8_000, control=True)
+
+
+CALIBRATION = tuple(calibration())

@@ -1,0 +1,70 @@
+"""The members of a head sweep over a person's data."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from headcount.engine import TaskChoice, Training, Trial
+from headcount.models import Architecture
+from headcount.models.architecture import PositionInput
+from headcount.tasks import DataSet
+
+LONGEST_ONE_HOT = 256
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How each member is trained: enough for its number of heads to show, no more.
+
+    - `starts`: a learning rate and a seed for each member of one number of heads.
+    - `validation_share`, `test_share`: of the samples, the first to select by and the second to judge by.
+    """
+
+    steps: int = 8_000
+    batch_size: int = 128
+    starts: tuple[tuple[float, int], ...] = ((1e-2, 0), (5e-3, 1))
+    head_dim: int = 8
+    hidden: int = 32
+    most_heads: int = 8
+    weight_decay: float = 3e-3
+    label_decay: float = 3e-2
+    validation_share: float = 0.15
+    test_share: float = 0.15
+    positions: bool = True
+
+    def trials(self, data: DataSet, heads: Iterable[int], *, seed: int = 0) -> tuple[Trial, ...]:
+        """Every start of every number of heads."""
+        training, task = self.training(data, seed=seed), TaskChoice.of_data(data)
+        return tuple(
+            Trial(task, data.length, self.architecture(data, count), rate, seed + start, training)
+            for count in heads
+            for rate, start in self.starts
+        )
+
+    def training(self, data: DataSet, *, seed: int = 0) -> Training:
+        """The training of all members: the same samples in the same splits."""
+        samples = len(data.x)
+        validation, test = round(samples * self.validation_share), round(samples * self.test_share)
+        return Training(
+            steps=self.steps,
+            batch_size=self.batch_size,
+            weight_decay=self.label_decay if data.classes else self.weight_decay,
+            train_samples=samples - validation - test,
+            validation_samples=validation,
+            test_samples=test,
+            data_seed=seed,
+            loss="cross_entropy" if data.classes else "squared",
+        )
+
+    def architecture(self, data: DataSet, heads: int) -> Architecture:
+        """The paper's class with one layer, and an encoder that sees the position."""
+        seen: PositionInput = "one_hot" if data.length <= LONGEST_ONE_HOT else "sinusoidal"
+        return Architecture(
+            token_dim=data.token_dim,
+            output_dim=data.output_dim,
+            heads=heads,
+            head_dim=self.head_dim,
+            encoder_hidden=(self.hidden,),
+            readout_hidden=(self.hidden,),
+            positions=seen if self.positions else "none",
+            length=data.length if self.positions and seen == "one_hot" else None,
+        )

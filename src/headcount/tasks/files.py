@@ -1,0 +1,77 @@
+"""A person's own data from a file: .npz or Parquet."""
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headcount.errors import InvalidInput
+from headcount.tasks.arrays import DataSet, Target, data_set
+
+PARTS = ("x", "y", "mask")
+
+
+def load(path: Path | str, *, target: Target = "auto") -> DataSet:
+    """The data set in a file: arrays (.npz) or columns (.parquet) called x, y and, if there is one, mask.
+
+    In Parquet a sequence is a list: of numbers, or of lists of numbers. Lists may differ in length.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise InvalidInput(f"{path}: there is no such file")
+    if path.is_dir():
+        raise InvalidInput(f"{path}: this is a folder; allowed is an .npz or a .parquet file")
+    if path.suffix == ".npz":
+        parts = _npz(path)
+    elif path.suffix in (".parquet", ".pq"):
+        parts = _parquet(path)
+    else:
+        raise InvalidInput(f"{path}: allowed is an .npz or a .parquet file")
+    for part in ("x", "y"):
+        if part not in parts:
+            raise InvalidInput(f"{path}: has no {part!r}; it holds {', '.join(sorted(parts)) or 'nothing'}")
+    try:
+        return data_set(parts["x"], parts["y"], parts.get("mask"), name=path.name, target=target)
+    except InvalidInput as problem:
+        raise InvalidInput(f"{path}: {problem}") from None
+
+
+def _npz(path: Path) -> Mapping[str, Any]:
+    if not zipfile.is_zipfile(path):
+        raise InvalidInput(f"{path}: this is no .npz, as numpy.savez writes it")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] if name in PARTS else None for name in archive.files}
+    except (zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
+        if "allow_pickle" in str(error):
+            raise InvalidInput(f"{path}: holds objects; allowed are arrays of numbers or text") from None
+        raise InvalidInput(f"{path}: cannot be read: {str(error).partition(chr(10))[0]}") from None
+
+
+def _parquet(path: Path) -> Mapping[str, Any]:
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        reason = str(error).partition("\n")[0].partition(". ")[0]
+        raise InvalidInput(f"{path}: cannot be read as Parquet: {reason}") from None
+    found = [name for name in PARTS if name in table.column_names]
+    if not found:
+        return dict.fromkeys(table.column_names)
+    for name in found:
+        if table[name].null_count:
+            raise InvalidInput(
+                f"{path}: {name} has {table[name].null_count} missing values; none are allowed"
+            )
+    return {name: _rows(table[name].to_pylist()) for name in found}
+
+
+def _rows(values: list[Any]) -> Any:
+    """A column as an array, or as a list of arrays where its lists differ in length."""
+    if not values or not isinstance(values[0], list):
+        return values
+    rows = [np.asarray(value) for value in values]
+    return np.stack(rows) if len({row.shape for row in rows}) == 1 else rows
