@@ -53,6 +53,16 @@ def test_with_positions_order_does_matter(name: str) -> None:
     assert np.abs(read(model, x)[0] - read(model, x[::-1])[0]).max() > 1e-4
 
 
+@pytest.mark.parametrize("name", ["one-hot positions", "sinusoidal positions"])
+def test_a_model_that_starts_blind_to_positions_can_learn_to_see_them(name: str) -> None:
+    shape = replace(ARCHITECTURES[name], positions_start="zero")
+    model, x = double(Transformer.initialise(shape, seed=3)), inputs(name).x
+    np.testing.assert_allclose(read(model, x)[0], read(model, x[::-1])[0], **CLOSE)
+    with jax.enable_x64(True):
+        gradient = jax.grad(lambda model: model(x).sum())(model).encoder.weights[0]
+    assert np.abs(gradient[:, shape.token_dim :][:, :LENGTH]).max(axis=0).min() > 0
+
+
 @positionless
 @quickly
 @given(x=sequences)

@@ -27,6 +27,7 @@ LATER_OPTIONS = (
     ("training", "polish_steps", 0),
     ("training", "loss", "squared"),
     ("architecture", "class_reads", "last"),
+    ("architecture", "positions_start", "drawn"),
 )
 # Of a model in a grid: what neither the task nor an axis decides.
 OPTIONS = tuple(

@@ -8,8 +8,6 @@ from headcount.models import Architecture
 from headcount.models.architecture import PositionInput
 from headcount.tasks import DataSet
 
-LONGEST_ONE_HOT = 256
-
 
 @dataclass(frozen=True)
 class Recipe:
@@ -21,7 +19,7 @@ class Recipe:
 
     steps: int = 8_000
     batch_size: int = 128
-    starts: tuple[tuple[float, int], ...] = ((1e-2, 0), (5e-3, 1))
+    starts: tuple[tuple[float, int], ...] = ((1e-2, 0), (3e-3, 1))
     head_dim: int = 8
     hidden: int = 32
     most_heads: int = 8
@@ -29,7 +27,7 @@ class Recipe:
     label_decay: float = 3e-2
     validation_share: float = 0.15
     test_share: float = 0.15
-    positions: bool = True
+    positions: PositionInput = "none"
 
     def trials(self, data: DataSet, heads: Iterable[int], *, seed: int = 0) -> tuple[Trial, ...]:
         """Every start of every number of heads."""
@@ -56,8 +54,7 @@ class Recipe:
         )
 
     def architecture(self, data: DataSet, heads: int) -> Architecture:
-        """The paper's class with one layer, and an encoder that sees the position."""
-        seen: PositionInput = "one_hot" if data.length <= LONGEST_ONE_HOT else "sinusoidal"
+        """The paper's class with one layer; where the encoder sees positions, it has to learn to."""
         return Architecture(
             token_dim=data.token_dim,
             output_dim=data.output_dim,
@@ -65,6 +62,7 @@ class Recipe:
             head_dim=self.head_dim,
             encoder_hidden=(self.hidden,),
             readout_hidden=(self.hidden,),
-            positions=seen if self.positions else "none",
-            length=data.length if self.positions and seen == "one_hot" else None,
+            positions=self.positions,
+            positions_start="zero",
+            length=data.length if self.positions == "one_hot" else None,
         )

@@ -10,6 +10,7 @@ from headcount.validation import finite_number, whole_number
 
 Activation = Literal["relu", "gelu", "tanh", "silu"]
 PositionInput = Literal["none", "one_hot", "sinusoidal"]
+PositionsStart = Literal["drawn", "zero"]
 ClassReads = Literal["last", "every"]
 Precision = Literal["float32", "tensorfloat32", "bfloat16"]
 
@@ -37,6 +38,8 @@ class Architecture:
     - `kv_heads`: how many key-value heads the query heads share (grouped attention); None: one each.
     - `feedforward`: hidden width of a two-layer network after each token-to-token attention; 0: none.
     - `positions`, `length`: whether P sees t, and the largest T (`one_hot` needs it).
+    - `positions_start`: `drawn` like every weight, or `zero`: the model begins blind to t and learns to see
+      it where that helps. What t has to say is the same in every sequence and quickly learnt by heart.
     - `beta`, `scale_logits`: logits are multiplied by beta, and divided by sqrt(n) if asked.
     - `residual`, `layer_norm`: around token-to-token attention; the norm also precedes the last layer.
     - `precision`: of matrix products; anything below float32 is a choice of yours.
@@ -54,6 +57,7 @@ class Architecture:
     encoder_activation: Activation = "relu"
     readout_activation: Activation = "gelu"
     positions: PositionInput = "none"
+    positions_start: PositionsStart = "drawn"
     length: int | None = None
     beta: float = 1.0
     scale_logits: bool = True
@@ -136,6 +140,7 @@ _CHOICES = {
     "encoder_activation": get_args(Activation),
     "readout_activation": get_args(Activation),
     "positions": get_args(PositionInput),
+    "positions_start": get_args(PositionsStart),
     "class_reads": get_args(ClassReads),
     "precision": get_args(Precision),
 }

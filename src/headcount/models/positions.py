@@ -26,6 +26,15 @@ def encoder_features(
     return Network(encoder.weights[1:], encoder.biases[1:], encoder.activation).hidden(first)
 
 
+def starting_blind(encoder: Network, token_dim: int) -> Network:
+    """The network as it would start if a token were all it is told; what it is told of t weighs nothing."""
+    weight, bias = np.asarray(encoder.weights[0]), np.asarray(encoder.biases[0])
+    wider = np.sqrt(weight.shape[1] / token_dim).astype(weight.dtype)
+    first = np.concatenate([wider * weight[:, :token_dim], 0 * weight[:, token_dim:]], axis=1)
+    weights, biases = (first, *encoder.weights[1:]), (wider * bias, *encoder.biases[1:])
+    return Network(weights, biases, encoder.activation)
+
+
 def encoder_inputs(
     x: Float[Array, "token token_dim"], architecture: Architecture
 ) -> Float[Array, "inputs token"]:

@@ -17,7 +17,7 @@ from headcount.models.architecture import Architecture
 from headcount.models.network import Network, Parameter, uniform
 from headcount.models.pooling import Pool, pool, softmax
 from headcount.models.pooling import weights as pooling_weights
-from headcount.models.positions import encoder_features
+from headcount.models.positions import encoder_features, starting_blind
 
 
 class Padding(eqx.Module):
@@ -155,6 +155,8 @@ class Transformer(eqx.Module):
         random = np.random.default_rng(seed)
         activations = architecture.encoder_activation, architecture.readout_activation
         encoder = Network.initialise(architecture.encoder_sizes, activations[0], random)
+        if architecture.positions_start == "zero":
+            encoder = starting_blind(encoder, architecture.token_dim)
         return cls(
             encoder,
             tuple(TokenLayer.initialise(architecture, random) for _ in range(architecture.layers - 1)),
