@@ -134,10 +134,10 @@ def rates() -> str:
 
 def reproduced(name: str) -> str:
     """The verdicts on an item, and its cells beside the paper's."""
-    path = RESULTS / "reproduce.parquet"
-    if not path.exists():
-        return "(Not run yet.)"
-    item, frame = ITEMS[name], pd.read_parquet(path)
+    item, frame = ITEMS[name], pd.read_parquet(RESULTS / "reproduce.parquet")
+    trials = {trial.id for trial in item.trials(FULL)}
+    if missing := len(trials - set(frame["trial"])):
+        return f"(Not run in full yet: {missing:,} of {len(trials):,} members are still to be trained.)"
     rows = item.rows(frame, FULL, [wanted for _, wanted in to_polish(item, FULL, frame)])
     lines = [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in item.judge(rows)]
     for panel in item.panels(rows):
