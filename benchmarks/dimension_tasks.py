@@ -11,7 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from headcount.tasks import DataSet, RetrievalTask
+from headcount.tasks import (
+    DataSet,
+    RetrievalTask,
+    bowls,
+    bowls_product,
+    bowls_ratio,
+    bowls_several,
+    bowls_soft_maximum,
+    extremes,
+    max_sum,
+)
 from headcount.tasks.arrays import data_set
 from headcount.tasks.placement import place_directions, place_wells
 
@@ -186,3 +196,99 @@ def calibration() -> Iterator[Known]:
 
 
 CALIBRATION = tuple(calibration())
+
+
+# Length, samples and noise go round, so that every dimension meets several of each.
+SIZES = ((8, 6_000), (16, 8_000), (32, 12_000), (64, 20_000), (12, 4_000), (24, 16_000), (48, 10_000))
+NOISES = (0.02, 0.05, 0.03)
+
+
+def reported() -> Iterator[Known]:
+    """Maxima along directions, nearness to wells, subsets of positions, outer functions, vectors, labels."""
+    makers: dict[str, Callable[[int, int], RetrievalTask]] = {
+        "directions": lambda D, seed: max_sum(dimension=D, token_dim=max(3, D), seed=seed),
+        "wells": lambda D, seed: bowls(dimension=D, token_dim=max(2, D), seed=seed),
+        "subsets": lambda D, seed: max_sum(
+            dimension=D,
+            token_dim=max(3, D),
+            seed=seed,
+            positions=[("even", "odd", "all")[i % 3] for i in range(D)],
+        ),
+        "product": lambda D, seed: bowls_product(dimension=D, token_dim=max(2, D), seed=seed),
+        "ratio": lambda D, seed: bowls_ratio(dimension=D, token_dim=max(2, D), seed=seed),
+        "soft maximum": lambda D, seed: bowls_soft_maximum(dimension=D, token_dim=max(2, D), seed=seed),
+        "vector": lambda D, seed: bowls_several(dimension=D, token_dim=max(2, D), seed=seed),
+    }
+    plan = {
+        "directions": (1, 2, 3, 4, 5, 6),
+        "wells": (1, 2, 3, 4, 5, 6),
+        "subsets": (2, 3, 4, 6),
+        "product": (2, 3, 5),
+        "ratio": (2, 4),
+        "soft maximum": (2, 3),
+        "vector": (1, 2, 3, 5),
+    }
+    turn = 0
+    for family, dimensions in plan.items():
+        for dimension in dimensions:
+            for noisy in (False, True):
+                if noisy and turn % 3 == 2 and family not in ("directions", "wells"):
+                    continue
+                turn += 1
+                length, samples = SIZES[turn % len(SIZES)]
+                noise = NOISES[turn % len(NOISES)] if noisy else 0.0
+                task = makers[family](dimension, 100 + turn)
+                name = f"{family} D{dimension}{f' noise {noise:g}' if noisy else ''}"
+                yield Known(name, family, dimension, of_task(task), length, samples, noise)
+    yield Known("extremes D2", "extremes", 2, of_task(extremes()), 16, 6_000)
+    for place, (family, dimension, classes) in enumerate(
+        (kind, dimension, classes)
+        for kind in ("directions", "wells")
+        for dimension, classes in ((1, 2), (2, 2), (3, 2), (4, 2), (2, 3), (3, 4))
+    ):
+        task = makers[family](dimension, 300 + place)
+        noise = (0.0, 0.05, 0.02)[place % 3]
+        name = f"{family} D{dimension} as {classes} labels"
+        length = (8, 16, 12)[place % 3]
+        yield Known(name, f"{family} labels", dimension, of_task(task), length, 20_000, noise, labels=classes)
+    yield from controls()
+
+
+def controls() -> Iterator[Known]:
+    """Targets for which one head is enough, and two that cannot be learnt."""
+    weights = np.array([0.6, -1.0, 0.4])
+    numbers: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "mean pooling": lambda x: x.mean(axis=1) @ weights,
+        "sum of squares over all tokens": lambda x: (x**2).sum(axis=(1, 2)),
+        "last token": lambda x: np.tanh(x[:, -1] @ weights) + x[:, -1, 0],
+        "first token": lambda x: x[:, 0, 0] * x[:, 0, 1],
+        "count above one": lambda x: (x[:, :, 0] > 1).sum(axis=1),
+        "square of the mean": lambda x: (x.mean(axis=1) @ weights) ** 2,
+        "difference of halves": lambda x: (x[:, ::2] - x[:, 1::2]).mean(axis=1) @ weights,
+        "pure noise": lambda x: np.random.default_rng(1).normal(size=len(x)),
+    }
+    for place, (name, target) in enumerate(numbers.items()):
+        length, samples = SIZES[place % len(SIZES)]
+        dimension = int(name != "pure noise")
+        yield Known(
+            name,
+            "controls",
+            dimension,
+            of_function(3, target),
+            length,
+            samples,
+            0.02 * (place % 2),
+            control=True,
+        )
+    labels: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "majority": lambda x: np.sign(x[:, :, 0]).sum(axis=1) + 0.01 * x[:, :, 0].sum(axis=1),
+        "mean above": lambda x: x.mean(axis=1) @ weights,
+        "last token's label": lambda x: x[:, -1] @ weights,
+        "coin": lambda x: np.random.default_rng(2).normal(size=len(x)),
+    }
+    for name, target in labels.items():
+        dimension = int(name != "coin")
+        yield Known(name, "controls", dimension, of_function(3, target), 15, 8_000, labels=2, control=True)
+
+
+REPORTED = tuple(reported())

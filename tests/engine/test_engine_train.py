@@ -13,7 +13,7 @@ from tiny import tiny_grid
 
 from headcount.engine import Machine, Pack, PackTraining, TaskChoice, Training, plan, this_machine, train
 from headcount.engine.data import Split, data_of
-from headcount.engine.train import _log_loss, _nmse
+from headcount.engine.judgement import sample_costs
 from headcount.errors import InvalidInput
 from headcount.estimate.members import Recipe
 from headcount.models import Transformer, unpad
@@ -127,9 +127,11 @@ def test_labels_are_judged_against_how_often_each_occurs():
     assert all(0 < outcome.test_error < 0.9 for outcome in outcomes)
     y = data.targets[None]
     shares = np.log(y.mean(axis=1, keepdims=True)).repeat(400, axis=1)
-    np.testing.assert_allclose(_log_loss(shares, Split(None, y), np.array([0])), 1, rtol=1e-9)
+    costs = sample_costs(shares, Split(None, y), np.array([0]), "cross_entropy")
+    np.testing.assert_allclose(costs.mean(axis=1), 1, rtol=1e-9)
     certain = np.where(y > 0, 0.0, -1e9)
-    np.testing.assert_allclose(_log_loss(certain, Split(None, y), np.array([0])), 0, atol=1e-9)
+    costs = sample_costs(certain, Split(None, y), np.array([0]), "cross_entropy")
+    np.testing.assert_allclose(costs, 0, atol=1e-9)
 
 
 def test_splits_hold_every_sample_of_a_person_once():
@@ -216,7 +218,7 @@ def test_errors_are_summed_in_double_precision():
     squares = [(float(a) - float(b)) ** 2 for a, b in zip(predicted.ravel(), truth.ravel(), strict=True)]
     mean = math.fsum(map(float, truth.ravel())) / 5000
     variance = math.fsum((float(value) - mean) ** 2 for value in truth.ravel())
-    found = _nmse(predicted, Split(truth, truth), np.array([0]))
+    found = sample_costs(predicted, Split(truth, truth), np.array([0]), "squared").mean(axis=1)
     assert found[0] == pytest.approx(math.fsum(squares) / variance, rel=1e-12)
 
 

@@ -146,7 +146,7 @@ def _train(
     rows = [Row.of(*pair, machine, seconds=each) for pair in zip(pack.trials, outcomes, strict=True)]
     if keep_models:
         for trial, outcome in zip(pack.trials, outcomes, strict=True):
-            store.keep(trial, outcome.model)
+            store.keep(trial, outcome)
     store.write(pack, rows)
     events.put(Finished(pack, tuple(rows)))
 

@@ -20,13 +20,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from jaxtyping import Float
 
 from headcount.engine.files import TEMPORARY, remove_leftovers, write_whole
 from headcount.engine.frame import ORDER, SCHEMA, Row, table
 from headcount.engine.member import Member
 from headcount.engine.pack import Pack
 from headcount.engine.spec import Trial
-from headcount.engine.train import initial_state
+from headcount.engine.train import Outcome, initial_state
 from headcount.errors import StorageError
 from headcount.models import Transformer
 
@@ -123,9 +124,12 @@ class Store:
             return None
         return jax.tree.unflatten(structure, leaves), seconds
 
-    def keep(self, trial: Trial, model: Transformer) -> None:
-        """Keep the weights of a member."""
-        arrays: dict[str, Any] = {f"leaf_{place}": leaf for place, leaf in enumerate(jax.tree.leaves(model))}
+    def keep(self, trial: Trial, outcome: Outcome) -> None:
+        """Keep the weights of a member, and what it puts out for the test samples."""
+        leaves = jax.tree.leaves(outcome.model)
+        arrays: dict[str, Any] = {f"leaf_{place}": leaf for place, leaf in enumerate(leaves)}
+        if outcome.test_outputs is not None:
+            arrays["test_outputs"] = outcome.test_outputs
         write_whole(self._model(trial), lambda file: np.savez(file, **arrays))
 
     def model(self, trial: Trial) -> Transformer | None:
@@ -140,6 +144,14 @@ class Store:
             return None
         restored: Transformer = jax.tree.unflatten(structure, leaves)
         return restored
+
+    def test_outputs(self, trial: Trial) -> Float[np.ndarray, "sample output"] | None:
+        """What a member puts out for the test samples, where that was kept and can be read."""
+        try:
+            with self._model(trial).open("rb") as file, np.load(file, allow_pickle=False) as saved:
+                return np.asarray(saved["test_outputs"])
+        except Exception:  # as in `load`
+            return None
 
     def _model(self, trial: Trial) -> Path:
         return self.models / f"{trial.id}.npz"

@@ -9,9 +9,9 @@ import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.special import entr, logsumexp
 
-from headcount.engine.data import Data, Split, data_of
+from headcount.engine.data import Data, data_of
+from headcount.engine.judgement import sample_costs
 from headcount.engine.lanes import for_each_member, stack
 from headcount.engine.machine import Machine, this_machine
 from headcount.engine.member import Conditions, Member, advance, predict, start
@@ -32,7 +32,11 @@ CACHED_FEATURES = 1 << 18
 
 @dataclass(frozen=True)
 class Outcome:
-    """What training made of one member: errors are NMSE, NaN if it diverged before its first evaluation."""
+    """What training made of one member.
+
+    Errors are 1 for knowing nothing (engine/judgement.py), NaN if it diverged before its first evaluation;
+    `test_outputs` are what it puts out for the test samples, y standardised, where it was not polished.
+    """
 
     model: Transformer
     train_error: float
@@ -40,6 +44,7 @@ class Outcome:
     test_error: float
     best_step: int
     diverged: bool
+    test_outputs: Float[np.ndarray, "sample output"] | None = None
 
 
 class PackTraining:
@@ -105,8 +110,10 @@ class PackTraining:
         predicted = for_each_member(program, (self.state.best, self.conditions), (self.data,), self.machine)
         splits = (self.data.train, self.data.validation, self.data.test)
         datasets = np.asarray(self.conditions.dataset)
-        error = _nmse if self.training.loss == "squared" else _log_loss
-        errors = np.array([error(*pair, datasets) for pair in zip(predicted, splits, strict=True)])
+        costs = [
+            sample_costs(*pair, datasets, self.training.loss) for pair in zip(predicted, splits, strict=True)
+        ]
+        errors = np.array([of_split.mean(axis=1) for of_split in costs])
         errors[:, ~np.isfinite(self.errors)] = np.nan
         best_steps, diverged = np.asarray(self.state.best_step), np.asarray(self.state.diverged)
         trained = [
@@ -117,6 +124,7 @@ class PackTraining:
                 test_error=float(errors[2, place]),
                 best_step=int(best_steps[place]),
                 diverged=bool(diverged[place]),
+                test_outputs=np.asarray(predicted[2][place]),
             )
             for place in range(len(self.pack.trials))
         ]
@@ -172,6 +180,7 @@ def polished(trial: Trial, outcome: Outcome) -> Outcome:
         train_error=found.train_error,
         validation_error=found.validation_error,
         test_error=found.test_error,
+        test_outputs=None,
     )
 
 
@@ -192,25 +201,6 @@ def _predictions(
         predict(model, split, conditions, slice_size) for split in (data.train, data.validation, data.test)
     )
     return train, validation, test
-
-
-def _nmse(
-    predicted: Float[Array, "member sample output"], split: Split, datasets: np.ndarray
-) -> Float[np.ndarray, " member"]:
-    """MSE / Var(y) of each member, the mean over outputs."""
-    truth = np.asarray(split.y, np.float64)[datasets]
-    squares = (np.asarray(predicted, np.float64) - truth) ** 2
-    return (squares.mean(axis=1) / truth.var(axis=1)).mean(axis=-1)
-
-
-def _log_loss(
-    predicted: Float[Array, "member sample output"], split: Split, datasets: np.ndarray
-) -> Float[np.ndarray, " member"]:
-    """Cross-entropy over the entropy of the labels: 1 for a member that knows only how often each occurs."""
-    truth = np.asarray(split.y, np.float64)[datasets]
-    scores = np.asarray(predicted, np.float64)
-    cost = logsumexp(scores, axis=-1) - (truth * scores).sum(axis=-1)
-    return cost.mean(axis=1) / entr(truth.mean(axis=1)).sum(axis=-1)
 
 
 def train(trials: Iterable[Trial], *, machine: Machine | None = None) -> list[Outcome]:

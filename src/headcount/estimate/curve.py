@@ -1,0 +1,108 @@
+"""The members of a head sweep side by side: how wrong they are, and how far from members with heads to spare.
+
+Noise in the labels and too few samples put one floor under the errors of all members. What members put out
+has no such floor: those with heads enough agree with each other, however noisy what they learnt from, and
+those with fewer do not. So there are two curves over h:
+
+- `error`: of the member that validation selects, on test data;
+- `distance`: of that member's outputs from the mean output of the good members with heads to spare.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import log_softmax
+
+WIDE = 3  # how many of the largest head counts stand for "heads to spare"
+GOOD = 1.5  # times the best validation error among them
+RESAMPLES = 400
+Costs = Float[np.ndarray, " sample"]
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """A member as the estimate sees it.
+
+    - `outputs`: for the test samples: standardised numbers, or scores of the labels.
+    - `costs`: what each test sample costs it; knowing nothing costs 1 on average.
+    """
+
+    heads: int
+    validation_error: float
+    outputs: Float[np.ndarray, "sample output"]
+    costs: Costs
+
+
+@dataclass(frozen=True)
+class Point:
+    """A value of a curve with its 95% interval over samples."""
+
+    heads: int
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """What was tried, and whether the outputs are scores of labels."""
+
+    tried: tuple[Tried, ...]
+    labels: bool
+
+    @cached_property
+    def heads(self) -> list[int]:
+        """The head counts with at least one member that learnt without diverging, smallest first."""
+        return sorted({member.heads for member in self.tried if np.isfinite(member.validation_error)})
+
+    def selected(self, heads: int) -> Tried:
+        """The member of so many heads with the lowest validation error."""
+        of_these = [member for member in self.tried if member.heads == heads]
+        return min(of_these, key=lambda member: np.nan_to_num(member.validation_error, nan=np.inf))
+
+    @cached_property
+    def reference(self) -> tuple[Tried, ...]:
+        """The good members with heads to spare."""
+        wide = [member for member in self.tried if member.heads in self.heads[-WIDE:]]
+        best = min(member.validation_error for member in wide)
+        return tuple(member for member in wide if member.validation_error <= GOOD * best + 1e-4)
+
+    def errors(self) -> list[Point]:
+        """The error curve."""
+        return [_point(heads, self.selected(heads).costs) for heads in self.heads]
+
+    def distances(self) -> list[Point]:
+        """The distance curve: mean squares over the variance of what the reference puts out."""
+        return [_point(heads, self._apart(self.selected(heads))) for heads in self.heads]
+
+    def _apart(self, member: Tried) -> Costs:
+        """How far each output is from the mean of the reference members that are not this one."""
+        others = [self._meant(other) for other in self.reference if other is not member]
+        if not others:
+            others = [self._meant(member)]
+        mean = np.mean(others, axis=0)
+        apart: Costs = ((self._meant(member) - mean) ** 2).mean(axis=-1) / mean.var(axis=0).mean()
+        return apart
+
+    def _meant(self, member: Tried) -> Float[np.ndarray, "sample output"]:
+        """Numbers as they are; of scores, log-probabilities less their mean: what does not matter is gone."""
+        outputs = np.asarray(member.outputs, np.float64)
+        if not self.labels:
+            return outputs
+        scores: np.ndarray = log_softmax(outputs, axis=-1)
+        return scores - scores.mean(axis=-1, keepdims=True)
+
+
+def _point(heads: int, costs: Costs) -> Point:
+    random = np.random.default_rng(0)
+    draws = random.integers(len(costs), size=(RESAMPLES, len(costs)))
+    low, high = np.quantile(costs[draws].mean(axis=1), (0.025, 0.975))
+    return Point(heads, float(costs.mean()), float(low), float(high))
+
+
+def values(points: Sequence[Point]) -> Float[np.ndarray, " head_count"]:
+    """The values of a curve."""
+    return np.array([point.value for point in points])
