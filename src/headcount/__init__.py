@@ -10,6 +10,7 @@ from headcount.engine import sweep as sweep
 from headcount.engine import train as train
 from headcount.errors import HeadcountError as HeadcountError
 from headcount.errors import InvalidInput as InvalidInput
+from headcount.estimate import HeadCount as HeadCount
 from headcount.estimate import Transition as Transition
 from headcount.estimate import transitions as transitions
 from headcount.models import Architecture as Architecture

@@ -15,6 +15,7 @@ from headcount.commands.bounds import bounds
 from headcount.commands.collide import collide
 from headcount.commands.construct import construct
 from headcount.commands.density import density
+from headcount.commands.estimate import estimate
 from headcount.commands.options import AsJson, Out
 from headcount.commands.rates import rates
 from headcount.commands.reproduce import reproduce
@@ -103,6 +104,7 @@ def report(
     )
 
 
+app.command(epilog="Example:  headcount estimate mine.npz --out estimate")(estimate)
 app.command(epilog="Example:  headcount reproduce table2 --quick")(reproduce)
 
 THEORY = "The theory"

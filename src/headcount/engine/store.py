@@ -3,6 +3,7 @@
     DIR/shards/<pack>.parquet       finished trials, a row each
     DIR/checkpoints/<pack>.npz      a pack under way, as of its last chunk
     DIR/models/<trial>.npz          the best state of a member, where a run was asked to keep it
+    DIR/estimate.json               what `headcount estimate` concludes from them
     DIR/reproduced/<item>.html      what `headcount reproduce` made of them, with .svg and .parquet
     DIR/collisions/<cell>.json      what `headcount collide` found for the best member of a cell
 
@@ -48,6 +49,7 @@ class Store:
         self.checkpoints = folder / "checkpoints"
         self.models = folder / "models"
         self.page = folder / "report.html"
+        self.estimate = folder / "estimate.json"
         self.reproduced = folder / "reproduced"
         self.collisions, self.collisions_page = folder / "collisions", folder / "collisions.html"
         self.problems: list[str] = []
@@ -161,7 +163,7 @@ class Store:
 
     def _scan(self) -> tuple[list[pa.Table], list["Unusable"]]:
         """Every shard that can be read, and every file that does not belong or cannot be read."""
-        known = {self.shards, self.checkpoints, self.models, self.page}
+        known = {self.shards, self.checkpoints, self.models, self.page, self.estimate}
         known |= {self.reproduced, self.collisions, self.collisions_page}
         foreign = [
             Unusable(path, "not a file of headcount's", damaged=False)

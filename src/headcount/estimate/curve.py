@@ -80,12 +80,15 @@ class Curve:
 
     def _apart(self, member: Tried) -> Costs:
         """How far each output is from the mean of the reference members that are not this one."""
-        others = [self._meant(other) for other in self.reference if other is not member]
-        if not others:
-            others = [self._meant(member)]
-        mean = np.mean(others, axis=0)
+        others = [other for other in self.reference if other is not member] or [self._next_best(member)]
+        mean = np.mean([self._meant(other) for other in others], axis=0)
         apart: Costs = ((self._meant(member) - mean) ** 2).mean(axis=-1) / mean.var(axis=0).mean()
         return apart
+
+    def _next_best(self, member: Tried) -> Tried:
+        """The best of all other members: what is left as a reference where only this one is good."""
+        others = [other for other in self.tried if other is not member]
+        return min(others, key=lambda other: np.nan_to_num(other.validation_error, nan=np.inf))
 
     def _meant(self, member: Tried) -> Float[np.ndarray, "sample output"]:
         """Numbers as they are; of scores, log-probabilities less their mean: what does not matter is gone."""

@@ -1,7 +1,7 @@
 """The members of a head sweep over a person's data."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headcount.engine import TaskChoice, Training, Trial
 from headcount.models import Architecture
@@ -13,13 +13,15 @@ from headcount.tasks import DataSet
 class Recipe:
     """How each member is trained: enough for its number of heads to show, no more.
 
-    - `starts`: a learning rate and a seed for each member of one number of heads.
+    - `starts`: a learning rate and a seed for each member of one number of heads; `more_starts` for another
+      try where all of these got stuck.
     - `validation_share`, `test_share`: of the samples, the first to select by and the second to judge by.
     """
 
     steps: int = 8_000
     batch_size: int = 128
     starts: tuple[tuple[float, int], ...] = ((1e-2, 0), (3e-3, 1))
+    more_starts: tuple[tuple[float, int], ...] = ((1e-2, 2), (3e-3, 3))
     head_dim: int = 8
     hidden: int = 32
     most_heads: int = 8
@@ -37,6 +39,14 @@ class Recipe:
             for count in heads
             for rate, start in self.starts
         )
+
+    def again(self) -> "Recipe":
+        """The same with other starts."""
+        return replace(self, starts=self.more_starts)
+
+    def quick(self) -> "Recipe":
+        """A tenth of the steps: an estimate to begin with, and where to look closer."""
+        return replace(self, steps=max(200, self.steps // 1000 * 100))
 
     def training(self, data: DataSet, *, seed: int = 0) -> Training:
         """The training of all members: the same samples in the same splits."""

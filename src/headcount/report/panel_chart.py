@@ -57,7 +57,7 @@ def panel_layers(panel: Panel) -> alt.LayerChart:
     """The layers of a panel, without the settings of a whole chart."""
     rows = _rows(panel)
     axis = decades(rows["error"])
-    base = alt.Chart(alt.InlineData(values=_plain(rows))).encode(
+    base = alt.Chart(alt.InlineData(values=plain(rows))).encode(
         x=_across(panel), y=_error(axis), color=_colour(panel)
     )
     lines = base.mark_line(strokeWidth=2).encode(
@@ -77,7 +77,7 @@ def panel_layers(panel: Panel) -> alt.LayerChart:
             alt.Tooltip("error:Q", title="error", format=".2e"),
         ],
     )
-    spread = alt.Chart(alt.InlineData(values=_plain(_spread(panel.table, axis)))).mark_rule(
+    spread = alt.Chart(alt.InlineData(values=plain(_spread(panel.table, axis)))).mark_rule(
         opacity=0.35, strokeWidth=5, strokeCap="round"
     )
     layers = [
@@ -109,9 +109,10 @@ def _spread(table: pd.DataFrame, axis: Decades) -> pd.DataFrame:
     return bars.assign(low=axis.place(bars["min"]), high=axis.place(bars["median"]))
 
 
-def _plain(rows: pd.DataFrame) -> list[Any]:
-    plain: list[Any] = rows.astype(object).where(rows.notna(), None).to_dict(orient="records")
-    return plain
+def plain(rows: pd.DataFrame) -> list[Any]:
+    """Rows as a chart takes them; what is missing is None."""
+    records: list[Any] = rows.astype(object).where(rows.notna(), None).to_dict(orient="records")
+    return records
 
 
 def _across(panel: Panel) -> alt.X:

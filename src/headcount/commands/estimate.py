@@ -1,0 +1,124 @@
+"""`headcount estimate`: how many heads does a person's own task need?"""
+
+import json
+import shlex
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headcount.commands.options import AsJson, Out
+
+if TYPE_CHECKING:
+    from headcount.estimate.study import Study
+    from headcount.estimate.verdict import Estimate
+
+
+def estimate(
+    data: Annotated[Path, typer.Argument(help="An .npz or .parquet file with x and y.", show_default=False)],
+    out: Out = Path("estimate"),
+    target: Annotated[str, typer.Option(help="What y is: numbers, labels, or auto to find out.")] = "auto",
+    positions: Annotated[
+        bool, typer.Option("--positions/--no-positions", help="May members see where a token stands?")
+    ] = True,
+    most_heads: Annotated[int, typer.Option(help="The largest number of heads tried.", min=3, max=32)] = 8,
+    seed: Annotated[int, typer.Option(help="Seed of the splits and of the first start.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """How many heads does my task need? A number, an interval and a page.
+
+    DATA holds `x`, the tokens [samples, length, token_dim] or whole-number
+    tokens [samples, length], and `y`, a number, several or a label for each
+    sequence; if lengths differ, also a `mask` that is true where a token is.
+    Small transformers with 1 to --most-heads heads learn it. Where fewer heads
+    stop agreeing with many, the task retrieves more things than they can.
+    """
+    from headcount.commands.training import train_in_view
+    from headcount.engine import Store, this_machine
+    from headcount.engine.files import write_whole
+    from headcount.estimate.members import Recipe
+    from headcount.estimate.study import Study
+    from headcount.tasks.files import load
+
+    began = time.perf_counter()
+    samples = load(data, target=target)  # type: ignore[arg-type]  # an unknown kind is refused in there
+    command = (
+        f"headcount estimate {shlex.quote(str(data))} --out {shlex.quote(str(out))} --target {target} "
+        f"--{'' if positions else 'no-'}positions --most-heads {most_heads} --seed {seed}"
+    )
+    study = Study(
+        samples,
+        Store(out),
+        replace(Recipe(), most_heads=most_heads),
+        positions=positions,
+        thorough=this_machine().kind == "gpu",
+        seed=seed,
+    )
+    told_early = False
+    while (stage := study.next_stage()) is not None:
+        if study.has_quick_sweep and not told_early:
+            told_early = True
+            _say(f"So far: {study.early_estimate().sentence}", quiet=as_json)
+        _say(stage.name, quiet=as_json)
+        train_in_view(stage.trials, study.store, command=command, quiet=as_json, keep_models=True)
+    found = replace(study.estimate(), seconds=time.perf_counter() - began)
+    _write_page(study, found, command=command)
+    written = json.dumps(found.to_json(), indent=2, allow_nan=False)
+    write_whole(study.store.estimate, lambda file: file.write(written.encode()))
+    if as_json:
+        print(written)
+        return
+    _show(found)
+    print(f"Page: {study.store.page}")
+
+
+def _say(line: str, *, quiet: bool) -> None:
+    if not quiet:
+        print(line, file=sys.stderr, flush=True)
+
+
+def _write_page(study: "Study", found: "Estimate", *, command: str) -> None:
+    from headcount.report.estimation import Pictures, write_estimate
+
+    member, weights = study.looks(found.recommended_heads)
+    write_estimate(
+        found,
+        study.early_estimate(),
+        study.data,
+        member,
+        Pictures(study.salience().counts(0.1), weights),
+        study.frame(),
+        study.store.page,
+        command=command,
+    )
+
+
+def _show(found: "Estimate") -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from headcount.report.error_axis import scientific
+
+    console = Console(highlight=False)
+    console.width = min(console.width, 80)
+    console.print(Text(found.sentence, style="bold"))
+    for reason in found.reasons:
+        console.print(Text(reason))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
+    for name in ("h", "test error", "distance", "chance that D = h"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for error, distance in zip(found.errors, found.distances, strict=True):
+        chance = found.probabilities.get(error.heads)
+        table.add_row(
+            str(error.heads),
+            scientific(error.value),
+            scientific(distance.value),
+            "–" if chance is None else f"{chance:.0%}",
+            style="bold" if error.heads == found.dimension else None,
+        )
+    console.print(table)

@@ -1,0 +1,243 @@
+"""One question put to one data set: what to train next, and what it says so far.
+
+    1. Positions. A few members with and without them: they are used only where they help.
+    2. A quick sweep over all head counts, with a tenth of the steps: the early estimate.
+    3. The sweep proper, of the head counts that the early estimate leaves open, and of the widest.
+
+What is next follows from what the store holds and from nothing else, so a study that was killed goes on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from headcount.engine import Store, Trial
+from headcount.engine.data import Split, data_of
+from headcount.engine.judgement import sample_costs
+from headcount.estimate.curve import Curve, Tried
+from headcount.estimate.members import Recipe
+from headcount.estimate.salience import Salience, salience
+from headcount.estimate.verdict import Estimate, decide
+from headcount.models import Architecture, Transformer
+from headcount.models.architecture import PositionInput
+from headcount.tasks import DataSet
+
+PROBE_HEADS = 4
+LONGEST_ONE_HOT = 256
+# Positions are used where they take the error, plus this, below that share of it.
+SLACK, SHARE = 3e-3, 0.8
+STUCK = 1.2  # times the error of fewer heads
+SALIENT_SEQUENCES, SHOWN_SEQUENCES = 512, 3
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Members to be trained, and what for."""
+
+    name: str
+    trials: tuple[Trial, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A data set, the recipe of its members and where they are kept.
+
+    - `positions`: whether the encoder may be told the position of a token.
+    - `thorough`: whether all head counts are trained in full, or only those that matter.
+    """
+
+    data: DataSet
+    store: Store
+    recipe: Recipe
+    positions: bool = True
+    thorough: bool = False
+    seed: int = 0
+
+    def next_stage(self) -> Stage | None:
+        """What must be trained before more can be said; None when all is."""
+        for stage in (self._probe, self._quick_sweep, self._sweep):
+            made = stage()
+            if self._outputs(made.trials) is None:
+                return made
+        return None
+
+    def early_estimate(self) -> Estimate:
+        """What the quick sweep says."""
+        return decide(self._curve(self._quick_sweep().trials))
+
+    def estimate(self) -> Estimate:
+        """What the whole sweep says, with the other evidence beside it."""
+        curve = self._curve(self._sweep().trials)
+        found = decide(curve)
+        return replace(
+            found, evidence={"salience": self._salience_evidence(), "length": self._by_length(curve)}
+        )
+
+    @property
+    def has_quick_sweep(self) -> bool:
+        """Whether there is an early estimate."""
+        probed = self._outputs(self._probe().trials) is not None
+        return probed and self._outputs(self._quick_sweep().trials) is not None
+
+    def frame(self) -> pd.DataFrame:
+        """The rows of all members of this study."""
+        stages = (self._probe(), self._quick_sweep(), self._sweep())
+        mine = [trial.id for stage in stages for trial in stage.trials]
+        frame = self.store.frame()
+        return frame[frame["trial"].isin(mine)].reset_index(drop=True)
+
+    def salience(self) -> Salience:
+        """The tokens that matter to the best of the widest members."""
+        x, mask = self._some(SALIENT_SEQUENCES)
+        return salience(self._best(None)[1], x, mask)
+
+    def looks(self, heads: int | None) -> tuple[Architecture, Float[np.ndarray, "sample head token"]]:
+        """The best member of so many heads (None: of the most), and where its heads look."""
+        trial, model = self._best(heads)
+        x, mask = self._some(SHOWN_SEQUENCES)
+        seen = jnp.ones(x.shape[:2], bool) if mask is None else jnp.asarray(mask)
+        weights = jax.vmap(lambda x, mask: model.attention_weights(x, mask=mask))(jnp.asarray(x), seen)
+        return trial.architecture, np.asarray(weights)
+
+    def _best(self, heads: int | None) -> tuple[Trial, Transformer]:
+        trials = self._sweep().trials
+        counts = {trial.architecture.heads for trial in trials}
+        wanted = heads if heads in counts else max(counts)
+        errors = self._errors(trials)
+        best = min(
+            (trial for trial in trials if trial.architecture.heads == wanted),
+            key=lambda trial: np.nan_to_num(errors[trial.id], nan=np.inf),
+        )
+        model = self.store.model(best)
+        assert model is not None, "its outputs were kept with it"
+        return best, model
+
+    def _some(self, count: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """The first test sequences."""
+        test = self._test
+        mask = None if test.mask is None else np.asarray(test.mask)[0, :count]
+        return np.asarray(test.x)[0, :count], mask
+
+    def _probe(self) -> Stage:
+        kinds: tuple[PositionInput, ...] = ("none",)
+        if self.positions:
+            kinds += ("sinusoidal",)
+            kinds += ("one_hot",) if self.data.length <= LONGEST_ONE_HOT else ()
+        quick = self.recipe.quick()
+        trials = [
+            trial
+            for kind in kinds
+            for trial in replace(quick, positions=kind).trials(self.data, (PROBE_HEADS,), seed=self.seed)
+        ]
+        return Stage("Do positions help?", tuple(trials) if len(kinds) > 1 else ())
+
+    def _chosen(self) -> Recipe:
+        """The recipe with the positions that help."""
+        trials = self._probe().trials
+        errors = self._errors(trials)
+        best: dict[PositionInput, float] = {}
+        for trial in trials:
+            kind = trial.architecture.positions
+            best[kind] = min(best.get(kind, np.inf), np.nan_to_num(errors[trial.id], nan=np.inf))
+        chosen: PositionInput = "none"
+        for kind, error in best.items():
+            if error + SLACK < SHARE * (best[chosen] + SLACK):
+                chosen = kind
+        return replace(self.recipe, positions=chosen)
+
+    def _quick_sweep(self) -> Stage:
+        recipe = self._chosen().quick()
+        trials = self._with_another_try(recipe, range(1, recipe.most_heads + 1))
+        return Stage("A first look at all head counts", trials)
+
+    def _sweep(self) -> Stage:
+        recipe = self._chosen()
+        heads = set(range(1, recipe.most_heads + 1))
+        interval = self.early_estimate().interval
+        if not self.thorough and interval is not None:
+            around = range(interval[0] - 1, interval[1] + 2)
+            heads &= {*around, recipe.most_heads - 1, recipe.most_heads}
+        return Stage("A closer look", self._with_another_try(recipe, sorted(heads)))
+
+    def _with_another_try(self, recipe: Recipe, heads: Sequence[int]) -> tuple[Trial, ...]:
+        """More starts for head counts that did worse than fewer heads: they got stuck."""
+        trials = recipe.trials(self.data, heads, seed=self.seed)
+        if self._outputs(trials) is None:
+            return trials
+        errors, lowest, stuck = self._errors(trials), np.inf, []
+        for count in heads:
+            mine = [errors[trial.id] for trial in trials if trial.architecture.heads == count]
+            best = float(np.nanmin([*mine, np.inf]))
+            if best > STUCK * lowest + SLACK / 3:
+                stuck.append(count)
+            lowest = min(lowest, best)
+        return (*trials, *recipe.again().trials(self.data, stuck, seed=self.seed))
+
+    @cached_property
+    def _test(self) -> Split:
+        data, _ = data_of(self.recipe.trials(self.data, (1,), seed=self.seed)[:1])
+        return data.test
+
+    def _outputs(self, trials: Sequence[Trial]) -> dict[str, np.ndarray] | None:
+        """What the members put out for the test samples, if all of them are there."""
+        found = {}
+        for trial in trials:
+            outputs = self.store.test_outputs(trial)
+            if outputs is None:
+                return None
+            found[trial.id] = outputs
+        return found
+
+    def _errors(self, trials: Sequence[Trial]) -> dict[str, float]:
+        if not trials:
+            return {}
+        frame = self.store.frame()
+        known = dict(zip(frame["trial"], frame["validation_error"], strict=True))
+        return {trial.id: float(known[trial.id]) for trial in trials}
+
+    def _curve(self, trials: Sequence[Trial]) -> Curve:
+        outputs, errors = self._outputs(trials), self._errors(trials)
+        assert outputs is not None, "asked for before its stage was trained"
+        loss = trials[0].training.loss
+        stacked = jnp.stack([outputs[trial.id] for trial in trials])
+        costs = sample_costs(stacked, self._test, np.zeros(len(trials), int), loss)
+        return Curve(
+            tuple(
+                Tried(trial.architecture.heads, errors[trial.id], outputs[trial.id], cost)
+                for trial, cost in zip(trials, costs, strict=True)
+            ),
+            labels=bool(self.data.classes),
+        )
+
+    def _salience_evidence(self) -> dict[str, float]:
+        found = self.salience()
+        counts = found.counts(0.1)
+        return {
+            "threshold": 0.1,
+            "median": float(np.median(counts)),
+            "upper": float(np.quantile(counts, 0.95)),
+            "tokens": self.data.length,
+        }
+
+    def _by_length(self, curve: Curve) -> list[dict[str, float]] | None:
+        """The slope of log error on log T of every head count, where lengths differ."""
+        if self._test.mask is None:
+            return None
+        lengths = np.asarray(self._test.mask)[0].sum(axis=1)
+        edges = np.unique(np.quantile(lengths, (0, 1 / 3, 2 / 3, 1)))
+        if len(edges) < 3:
+            return None
+        bins = np.clip(np.searchsorted(edges, lengths, side="right") - 1, 0, len(edges) - 2)
+        places = [np.log(lengths[bins == place].mean()) for place in range(len(edges) - 1)]
+        found = []
+        for heads in curve.heads:
+            costs = curve.selected(heads).costs
+            levels = [np.log(max(costs[bins == place].mean(), 1e-12)) for place in range(len(edges) - 1)]
+            found.append({"heads": heads, "slope": float(np.polyfit(places, levels, 1)[0])})
+        return found

@@ -1,0 +1,168 @@
+"""From the curves of a head sweep to a dimension, an interval and a recommendation."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from headcount.estimate.curve import Curve, Point, values
+from headcount.version import __version__
+
+Word = Literal["retrieval", "one head is enough", "cannot tell"]
+
+LEARNT_NOTHING = 0.97  # an error above this is that of a member that knows nothing of x
+CONFIDENCE = 0.95
+WIDEST = 4  # an interval with more values than this tells nothing
+NEAR_THE_BEST = 1.5  # times the lowest error: heads that are recommended come as near
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """How many things a task retrieves at once, and how many heads to give it.
+
+    `dimension` is 1 where one head is enough, and None where this data and this training cannot tell.
+    """
+
+    dimension: int | None
+    interval: tuple[int, int] | None
+    verdict: Word
+    recommended_heads: int | None
+    probabilities: dict[int, float]
+    errors: tuple[Point, ...]
+    distances: tuple[Point, ...]
+    reasons: tuple[str, ...]
+    evidence: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def sentence(self) -> str:
+        """The verdict as one says it."""
+        if self.dimension is None or self.interval is None:
+            return f"Cannot tell how many heads this task needs: {self.reasons[0]}"
+        if self.dimension == 1:
+            return f"One head is enough: {self.reasons[0]}"
+        low, high = self.interval
+        span = f"D = {low} beyond doubt" if low == high else f"D lies in {low} to {high}"
+        return (
+            f"This task retrieves D = {self.dimension} things at once ({span}): "
+            f"give it {self.recommended_heads} heads."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As it is written to estimate.json."""
+        return {
+            "dimension": self.dimension,
+            "interval": list(self.interval) if self.interval else None,
+            "verdict": self.verdict,
+            "recommended_heads": self.recommended_heads,
+            "evidence": {
+                "sweep": {
+                    "probabilities": {str(heads): chance for heads, chance in self.probabilities.items()},
+                    "distances": [asdict(point) for point in self.distances],
+                },
+                **self.evidence,
+            },
+            "curve": [
+                {"heads": point.heads, "error": point.value, "interval": [point.low, point.high]}
+                for point in self.errors
+            ],
+            "reasons": list(self.reasons),
+            "seconds": round(self.seconds, 1),
+            "version": __version__,
+        }
+
+
+@dataclass(frozen=True)
+class Judge:
+    """How likely a fall of the distance is the last that counts: a logistic law with calibrated weights.
+
+    - `gap`: weight of the log of how far h − 1 heads are beyond all that have more.
+    - `level`: weight of the decimal log of the distance of h − 1 heads itself.
+    """
+
+    constant: float = -4.5
+    gap: float = 2.5
+    level: float = 1.5
+
+    def chances(self, distances: Float[np.ndarray, " head_count"]) -> Float[np.ndarray, " head_count"]:
+        """For every number of heads but the first, the chance that one less is not enough."""
+        logs = np.log(np.maximum(distances, 1e-12))
+        after = np.maximum.accumulate(logs[::-1])[::-1]
+        gaps, levels = logs[:-1] - after[1:], np.log10(np.maximum(distances[:-1], 1e-12)) + 3
+        scores = self.constant + self.gap * gaps + self.level * levels
+        chances: np.ndarray = 1 / (1 + np.exp(-np.clip(scores, -30, 30)))
+        return chances
+
+
+def decide(curve: Curve, *, judge: Judge | None = None) -> Estimate:
+    """The estimate that the curves bear out."""
+    errors, distances = tuple(curve.errors()), tuple(curve.distances())
+    lowest = min(point.value for point in errors)
+    if min(point.high for point in errors) > LEARNT_NOTHING:
+        reason = (
+            f"no member learnt anything: the lowest error is {lowest:.2f}, and knowing nothing has 1. "
+            "More data, longer training or other features may help."
+        )
+        return Estimate(None, None, "cannot tell", None, {}, errors, distances, (reason,))
+    chances = (judge or Judge()).chances(values(distances))
+    probabilities = _last(chances, curve.heads)
+    interval = _interval(probabilities)
+    dimension = max(probabilities, key=lambda heads: probabilities[heads])
+    if interval[1] - interval[0] >= WIDEST:
+        reason = f"the curves fit any dimension from {interval[0]} to {interval[1]}. More data may help."
+        return Estimate(None, interval, "cannot tell", None, probabilities, errors, distances, (reason,))
+    reasons = tuple(_reasons(dimension, errors, distances))
+    word: Word = "one head is enough" if dimension == 1 else "retrieval"
+    recommended = _recommended(dimension, errors)
+    return Estimate(dimension, interval, word, recommended, probabilities, errors, distances, reasons)
+
+
+def _last(chances: Float[np.ndarray, " head_count"], heads: list[int]) -> dict[int, float]:
+    """The chance of every D: that its fall counts, and none after it."""
+    later = np.append(np.cumprod((1 - chances)[::-1])[::-1][1:], 1.0)
+    return {
+        heads[0]: float(np.prod(1 - chances)),
+        **{count: float(chance) for count, chance in zip(heads[1:], chances * later, strict=True)},
+    }
+
+
+def _interval(probabilities: dict[int, float]) -> tuple[int, int]:
+    """The shortest run of dimensions that holds the chance asked for."""
+    heads = sorted(probabilities)
+    runs = [
+        (
+            end - start,
+            -sum(probabilities[count] for count in heads[start : end + 1]),
+            heads[start],
+            heads[end],
+        )
+        for start in range(len(heads))
+        for end in range(start, len(heads))
+        if sum(probabilities[count] for count in heads[start : end + 1]) >= CONFIDENCE - 1e-9
+    ]
+    _, _, low, high = min(runs)
+    return low, high
+
+
+def _recommended(dimension: int, errors: tuple[Point, ...]) -> int:
+    """The first number of heads from D on whose error comes near the lowest."""
+    lowest = min(point.value for point in errors)
+    return next(
+        point.heads
+        for point in errors
+        if point.heads >= dimension
+        if point.value <= NEAR_THE_BEST * lowest + 1e-3 or point is errors[-1]
+    )
+
+
+def _reasons(dimension: int, errors: tuple[Point, ...], distances: tuple[Point, ...]) -> list[str]:
+    place = [point.heads for point in distances].index(dimension)
+    if place == 0:
+        return [f"its error is {errors[0].value:.1e}, and more heads bring no fall that counts."]
+    before, here = distances[place - 1], distances[place]
+    return [
+        f"from {before.heads} to {here.heads} heads the distance from members with heads to spare falls "
+        f"{before.value / here.value:,.0f}-fold, from {before.value:.1e} to {here.value:.1e}; "
+        f"after that no fall counts."
+    ]

@@ -1,0 +1,97 @@
+"""The page of an estimate."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from headcount.engine.files import write_whole
+from headcount.estimate.verdict import Estimate
+from headcount.models import Architecture
+from headcount.report.estimate_charts import attention_chart, deciding_chart, salience_chart
+from headcount.report.page import facts, rendered
+from headcount.tasks import DataSet
+
+HABITS = (8, 12)
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """What the page shows beside the curves.
+
+    - `counts`: how many tokens of each sequence matter.
+    - `weights`: where the heads of the recommended member look, for a few sequences.
+    """
+
+    counts: Float[np.ndarray, " sample"]
+    weights: Float[np.ndarray, "sample head token"]
+
+
+def write_estimate(
+    found: Estimate,
+    early: Estimate,
+    data: DataSet,
+    member: Architecture,
+    pictures: Pictures,
+    frame: pd.DataFrame,
+    path: Path,
+    *,
+    command: str,
+) -> None:
+    """The page, whole or not at all."""
+    page = rendered(
+        "estimate.html",
+        title=f"How many heads does {data.name} need?",
+        findings=[found.sentence],
+        reasons=found.reasons,
+        early=early.sentence,
+        deciding=deciding_chart(found.errors, found.distances, dimension=found.dimension).to_dict(),
+        counts=salience_chart(pictures.counts, dimension=found.dimension).to_dict(),
+        looks=attention_chart(pictures.weights).to_dict(),
+        costs=list(costs(found, data, member)),
+        points=[
+            (error, distance, found.probabilities.get(error.heads))
+            for error, distance in zip(found.errors, found.distances, strict=True)
+        ],
+        about=about(data),
+        command=command,
+        facts=[*facts(frame, failed=int((frame["status"] == "diverged").sum()))],
+    )
+    write_whole(path, lambda file: file.write(page.encode()))
+
+
+def about(data: DataSet) -> str:
+    """The data in a sentence."""
+    learnt = f"{len(data.classes)} labels" if data.classes else f"targets of {data.output_dim} number(s)"
+    tokens = "tokens" if data.mask is None else "tokens at most"
+    return (
+        f"{len(data.x):,} sequences of {data.length} {tokens}, {data.token_dim} features each, with {learnt}."
+    )
+
+
+def costs(found: Estimate, data: DataSet, member: Architecture) -> list[dict[str, Any]]:
+    """What the choice costs: parameters and attention, at the recommended heads and at the habitual ones."""
+    wanted = {heads for heads in (1, found.recommended_heads, *HABITS) if heads is not None}
+    rows = []
+    for heads in sorted(wanted):
+        shape = Architecture(
+            token_dim=member.token_dim,
+            heads=heads,
+            head_dim=member.head_dim,
+            output_dim=member.output_dim,
+            encoder_hidden=member.encoder_hidden,
+            readout_hidden=member.readout_hidden,
+        )
+        rows.append(
+            {
+                "heads": heads,
+                "recommended": heads == found.recommended_heads,
+                "parameters": shape.counted_parameters(),
+                "one_query": 2 * data.length * shape.width,
+                "all_queries": 2 * data.length**2 * shape.width,
+            }
+        )
+    return rows

@@ -1,0 +1,117 @@
+"""`headcount estimate` and `HeadCount().fit`, with members small enough for a test."""
+
+import json
+
+import numpy as np
+import pytest
+
+from headcount import HeadCount, cli
+from headcount.engine import Store, run
+from headcount.errors import InvalidInput
+from headcount.estimate import estimator, members
+from headcount.estimate.study import Study
+from headcount.tasks.arrays import data_set
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(400, 4, 2))
+Y = X.max(axis=1).sum(axis=1)
+SMALL = members.Recipe(
+    steps=400,
+    batch_size=32,
+    starts=((1e-2, 0),),
+    more_starts=((1e-2, 1),),
+    head_dim=4,
+    hidden=8,
+    most_heads=3,
+)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members, "Recipe", lambda: SMALL)
+    monkeypatch.setattr(estimator, "Recipe", lambda: SMALL)
+
+
+def called(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr("sys.argv", ["headcount", "estimate", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0)
+
+
+def test_a_file_is_estimated_written_and_resumed(monkeypatch, capsys, tmp_path):
+    np.savez(tmp_path / "mine.npz", x=X, y=Y)
+    arguments = (tmp_path / "mine.npz", "--out", tmp_path / "out", "--most-heads", 3, "--json")
+    assert called(monkeypatch, *arguments) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert first["evidence"]["salience"]["tokens"] == 4
+    assert first["evidence"]["length"] is None
+    assert json.loads((tmp_path / "out" / "estimate.json").read_text()) == first
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "How many heads does mine.npz need?" in page and "To repeat it" in page
+    shards = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "shards").iterdir()}
+    assert called(monkeypatch, *arguments) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert {**again, "seconds": 0} == {**first, "seconds": 0}
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "shards").iterdir()} == shards
+
+
+def test_what_is_printed_fits_a_terminal(monkeypatch, capsys, tmp_path):
+    lengths = RANDOM.integers(2, 5, size=400)
+    mask = np.arange(4) < lengths[:, None]
+    np.savez(tmp_path / "mine.npz", x=X, y=np.median(Y) < Y, mask=mask)
+    arguments = (tmp_path / "mine.npz", "--out", tmp_path / "out", "--most-heads", 3, "--no-positions")
+    assert called(monkeypatch, *arguments) == 0
+    told = capsys.readouterr()
+    assert "test error" in told.out and "Page: " in told.out
+    assert all(len(line) <= 80 for line in told.out.splitlines() if "Page" not in line)
+    assert "A first look" in told.err and "So far: " in told.err and "Do positions help?" not in told.err
+    written = json.loads((tmp_path / "out" / "estimate.json").read_text())
+    assert {row["heads"] for row in written["evidence"]["length"]} <= {1, 2, 3}
+
+
+def test_mistakes_are_one_line_and_leave_nothing_behind(monkeypatch, capsys, tmp_path):
+    np.savez(tmp_path / "nan.npz", x=np.where(X > 2, np.nan, X), y=Y)
+    np.savez(tmp_path / "fine.npz", x=X, y=Y)
+    for arguments in (
+        (tmp_path / "nowhere.npz",),
+        (tmp_path / "nan.npz",),
+        (tmp_path / "fine.npz", "--target", "guess"),
+        (tmp_path / "fine.npz", "--most-heads", 2),
+    ):
+        assert called(monkeypatch, *arguments, "--out", tmp_path / "out") == 2
+        told = capsys.readouterr()
+        assert told.err.count("\n") == 1 and told.err.startswith("headcount: error: ") and not told.out
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_study_goes_on_from_wherever_it_was_stopped(tmp_path):
+    data = data_set(X, Y)
+    study = Study(data, Store(tmp_path / "one"), SMALL)
+    stages = []
+    while (stage := study.next_stage()) is not None:
+        stages.append(stage.name)
+        for trial in stage.trials:  # one member at a time, a fresh look at the store after each
+            for _ in run([trial], study.store, keep_models=True):
+                pass
+            study = Study(data, Store(tmp_path / "one"), SMALL)
+    whole = HeadCount(out=tmp_path / "two", most_heads=3).fit(X, Y)
+    assert list(dict.fromkeys(stages)) == [
+        "Do positions help?",
+        "A first look at all head counts",
+        "A closer look",
+    ]
+    apart = [
+        abs(a.value / b.value - 1)
+        for a, b in zip(study.estimate().errors, whole.estimate.errors, strict=True)
+    ]
+    assert max(apart) < 0.2
+
+
+def test_the_library_needs_no_folder_and_refuses_nonsense():
+    fitted = HeadCount(positions=False, most_heads=3).fit(X, Y)
+    assert fitted.estimate.seconds > 0
+    assert fitted.early.errors and fitted.estimate.errors
+    for options in ({"most_heads": 2}, {"seed": -1}):
+        with pytest.raises(InvalidInput):
+            HeadCount(**options)

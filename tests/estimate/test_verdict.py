@@ -1,0 +1,99 @@
+"""From curves to a dimension: what must hold for any curve, and what a person is told."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_curve import sweep
+
+from headcount.estimate.curve import Curve, Tried
+from headcount.estimate.verdict import CONFIDENCE, Judge, _interval, _last, decide
+
+levels = st.lists(st.floats(1e-7, 1.5), min_size=3, max_size=10)
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_a_clean_curve_gives_its_dimension(dimension, noise):
+    found = decide(sweep(dimension, noise=noise))
+    assert found.dimension == dimension
+    assert found.interval == (dimension, dimension)
+    assert found.verdict == ("one head is enough" if dimension == 1 else "retrieval")
+    assert found.recommended_heads == dimension
+
+
+@settings(max_examples=60, deadline=None)
+@given(distances=levels)
+def test_chances_are_a_distribution_and_the_interval_holds_enough_of_it(distances):
+    heads = list(range(1, len(distances) + 1))
+    chances = _last(Judge().chances(np.array(distances)), heads)
+    assert sum(chances.values()) == pytest.approx(1)
+    low, high = _interval(chances)
+    assert sum(chances[count] for count in range(low, high + 1)) >= CONFIDENCE - 1e-6
+    if high > low:  # and is the shortest that does
+        assert sum(chances[count] for count in range(low + 1, high + 1)) < CONFIDENCE
+        assert sum(chances[count] for count in range(low, high)) < CONFIDENCE
+
+
+@settings(max_examples=60, deadline=None)
+@given(distances=levels, place=st.integers(0, 9), factor=st.floats(1.01, 100))
+def test_a_head_count_that_does_worse_makes_a_larger_dimension_likelier(distances, place, factor):
+    place %= len(distances) - 1
+    worse = np.array(distances)
+    worse[place] *= factor
+    before, after = (Judge().chances(np.array(curve)) for curve in (distances, worse))
+    assert after[place] >= before[place] - 1e-12
+
+
+def test_nothing_learnt_is_cannot_tell():
+    random = np.random.default_rng(0)
+    members = [
+        Tried(heads, 1.0, 0.05 * random.normal(size=(2000, 1)), random.exponential(size=2000))
+        for heads in range(1, 9)
+    ]
+    found = decide(Curve(tuple(members), labels=False))
+    assert found.dimension is None and found.interval is None and found.recommended_heads is None
+    assert found.verdict == "cannot tell"
+    assert "knowing nothing" in found.sentence
+
+
+def test_a_curve_that_falls_slowly_and_for_ever_is_cannot_tell():
+    class Unsure(Judge):
+        def chances(self, distances):
+            return np.full(len(distances) - 1, 0.3)
+
+    found = decide(sweep(3), judge=Unsure())
+    assert found.verdict == "cannot tell" and found.dimension is None
+    assert found.interval is not None and found.interval[1] - found.interval[0] >= 4
+
+
+def test_heads_are_recommended_that_come_near_the_lowest_error():
+    curve = sweep(2)
+    worse = tuple(
+        Tried(
+            member.heads, member.validation_error, member.outputs, member.costs + 0.02 * (member.heads == 2)
+        )
+        for member in curve.tried
+    )
+    found = decide(Curve(worse, labels=False))
+    assert found.dimension == 2 and found.recommended_heads == 3
+
+
+def test_the_json_has_what_was_promised():
+    found = decide(sweep(3)).to_json()
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert set(found) == {
+        *("dimension", "interval", "verdict", "recommended_heads", "evidence"),
+        *("curve", "reasons", "seconds", "version"),
+    }
+    assert [point["heads"] for point in found["curve"]] == list(range(1, 9))
+    assert all(point["interval"][0] <= point["error"] <= point["interval"][1] for point in found["curve"])
+
+
+@pytest.mark.parametrize("dimension", [1, 3])
+def test_the_sentence_says_what_to_do(dimension):
+    sentence = decide(sweep(dimension)).sentence
+    assert ("One head is enough" in sentence) == (dimension == 1)
+    assert dimension == 1 or "give it 3 heads" in sentence
