@@ -24,6 +24,8 @@ class Conditions(eqx.Module):
     learning_rate: Float[AnyArray, ""]
     key: UInt32[AnyArray, "2"]
     dataset: Int[AnyArray, ""]
+    steps: Int[AnyArray, ""]
+    warmup: Int[AnyArray, ""]
 
 
 class Member(eqx.Module):
@@ -81,14 +83,13 @@ def _period(
 ) -> Member:
     """`evaluate_every` steps, then one look at the validation data."""
     update = optimizer(training).update
-    schedule = optax.warmup_cosine_decay_schedule(0.0, 1.0, training.warmup, training.steps)
 
     def step(now: tuple[Any, Any, Any, Any], _: None) -> tuple[tuple[Any, Any, Any, Any], None]:
         model, state, count, diverged = now
         batch = _batch(data.train, conditions, count, training.batch_size)
         loss, gradient = _loss_and_gradient(model, batch, conditions.padding, slice_size, training.loss)
         direction, state = update(gradient, state, model)
-        rate = conditions.learning_rate * schedule(count)
+        rate = schedule(count, conditions)
         model = jax.tree.map(lambda weight, move: weight - rate * move, model, direction)
         return (model, state, count + 1, diverged | ~jnp.isfinite(loss)), None
 
@@ -108,6 +109,17 @@ def _period(
         best_error=jnp.where(better, error, member.best_error),
         best_step=jnp.where(better, count, member.best_step),
     )
+
+
+def schedule(count: Int[Array, ""], conditions: Conditions) -> Float[Array, ""]:
+    """The rate: a line up from 0 over the warm-up, then a cosine down to 0 at the last step."""
+    rate = jnp.asarray(conditions.learning_rate)
+    done, warmup, steps = (
+        jnp.asarray(number).astype(rate.dtype) for number in (count, conditions.warmup, conditions.steps)
+    )
+    up = done / jnp.maximum(warmup, 1)
+    down = (1 + jnp.cos(jnp.pi * (done - warmup) / (steps - warmup))) / 2
+    return rate * jnp.where(done < warmup, up, down)
 
 
 def predict(

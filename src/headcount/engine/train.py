@@ -66,6 +66,8 @@ class PackTraining:
                 learning_rate=np.asarray(trial.learning_rate, np.float32),
                 key=np.asarray(jax.random.PRNGKey(trial.seed)),
                 dataset=dataset,
+                steps=np.asarray(trial.training.steps, np.int32),
+                warmup=np.asarray(trial.training.warmup, np.int32),
             )
             for trial, dataset in zip(pack.trials, datasets, strict=True)
         )
@@ -143,7 +145,9 @@ class PackTraining:
         return best if best * 4 > min(fitting, batch) else batch
 
     def _advance(self, periods: int) -> Member:
-        program = partial(advance, training=self.training, slice_size=self.slice_size)
+        # How long they train is told to members as a number: a longer run needs no other program.
+        alike = replace(self.training, steps=self.training.evaluate_every, warmup=0)
+        program = partial(advance, training=alike, slice_size=self.slice_size)
         each, shared = (self.state, self.conditions), (self.data, np.int32(periods))
         state: Member = jax.block_until_ready(
             for_each_member(program, each, shared, self.machine, tuned=self.tuned)
