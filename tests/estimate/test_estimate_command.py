@@ -1,6 +1,7 @@
 """`headcount estimate` and `HeadCount().fit`, with members small enough for a test."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from headcount import HeadCount, cli
 from headcount.engine import Store, run
 from headcount.errors import InvalidInput
-from headcount.estimate import estimator, members
+from headcount.estimate import members, study
 from headcount.estimate.study import Study
 from headcount.tasks.arrays import data_set
 
@@ -28,8 +29,7 @@ SMALL = members.Recipe(
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(members, "Recipe", lambda: SMALL)
-    monkeypatch.setattr(estimator, "Recipe", lambda: SMALL)
+    monkeypatch.setattr(study, "Recipe", lambda: SMALL)
 
 
 def called(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
@@ -87,14 +87,14 @@ def test_mistakes_are_one_line_and_leave_nothing_behind(monkeypatch, capsys, tmp
 
 def test_a_study_goes_on_from_wherever_it_was_stopped(tmp_path):
     data = data_set(X, Y)
-    study = Study(data, Store(tmp_path / "one"), SMALL)
+    asked = Study(data, Store(tmp_path / "one"), SMALL)
     stages = []
-    while (stage := study.next_stage()) is not None:
+    while (stage := asked.next_stage()) is not None:
         stages.append(stage.name)
         for trial in stage.trials:  # one member at a time, a fresh look at the store after each
-            for _ in run([trial], study.store, keep_models=True):
+            for _ in run([trial], asked.store, keep_models=True):
                 pass
-            study = Study(data, Store(tmp_path / "one"), SMALL)
+            asked = Study(data, Store(tmp_path / "one"), SMALL)
     whole = HeadCount(out=tmp_path / "two", most_heads=3).fit(X, Y)
     assert list(dict.fromkeys(stages)) == [
         "Do positions help?",
@@ -103,7 +103,7 @@ def test_a_study_goes_on_from_wherever_it_was_stopped(tmp_path):
     ]
     apart = [
         abs(a.value / b.value - 1)
-        for a, b in zip(study.estimate().errors, whole.estimate.errors, strict=True)
+        for a, b in zip(asked.estimate().errors, whole.estimate.errors, strict=True)
     ]
     assert max(apart) < 0.2
 
@@ -115,3 +115,19 @@ def test_the_library_needs_no_folder_and_refuses_nonsense():
     for options in ({"most_heads": 2}, {"seed": -1}):
         with pytest.raises(InvalidInput):
             HeadCount(**options)
+
+
+def test_with_all_kinds_of_positions_in_one_program_the_helpful_kind_is_taken(tmp_path):
+    x = RANDOM.normal(size=(600, 4, 1))
+    data = data_set(x, x[:, 2, 0])  # what stands third
+    asked = Study(data, Store(tmp_path), replace(SMALL, more_starts=()), thorough=True)
+    sizes = []
+    while (stage := asked.next_stage()) is not None:
+        sizes.append(len(stage.trials))
+        for _ in run(stage.trials, asked.store, keep_models=True):
+            pass
+    assert sizes == [6, 6]
+    found = asked.estimate()
+    assert [point.heads for point in found.errors] == [1, 2, 3]
+    assert asked.looks(1)[0].positions == "both"
+    assert found.errors[0].value < 0.5

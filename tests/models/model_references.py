@@ -44,6 +44,8 @@ ARCHITECTURES = {
     "sinusoidal positions": small(
         positions="sinusoidal", encoder_activation="tanh", readout_activation="relu"
     ),
+    "waves and places": small(positions="both", length=6, encoder_hidden=(5, 4)),
+    "places without a hidden layer": small(positions="both", length=5, encoder_hidden=()),
     "grouped": small(heads=4, kv_heads=2, head_dim=2, beta=1.7),
     "multi-query, vector-valued": small(heads=3, kv_heads=1, output_dim=2, encoder_hidden=(4, 5)),
     "layer norm, one layer": small(layer_norm=True, beta=0.5),
@@ -113,13 +115,13 @@ def _token(x: FloatArray, t: int, shape: Architecture) -> FloatArray:
     """x(t) and what the encoder is told about t."""
     if shape.positions == "none":
         return x
+    places = [float(place == t) for place in range(shape.length or 0)]
     if shape.positions == "one_hot":
-        assert shape.length is not None
-        return np.array([*x, *(float(place == t) for place in range(shape.length))])
+        return np.array([*x, *places])
     wavelengths = [4, 8, 16, 32, 64, 128, 256, 512]
     sines = [math.sin(2 * math.pi * t / wavelength) for wavelength in wavelengths]
     cosines = [math.cos(2 * math.pi * t / wavelength) for wavelength in wavelengths]
-    return np.array([*x, *sines, *cosines])
+    return np.array([*x, *sines, *cosines, *(places if shape.positions == "both" else ())])
 
 
 def _activation(name: str, value: float) -> float:

@@ -37,9 +37,7 @@ def estimate(
     stop agreeing with many, the task retrieves more things than they can.
     """
     from headcount.commands.training import train_in_view
-    from headcount.engine import Store, this_machine
     from headcount.engine.files import write_whole
-    from headcount.estimate.members import Recipe
     from headcount.estimate.study import Study
     from headcount.tasks.files import load
 
@@ -49,14 +47,7 @@ def estimate(
         f"headcount estimate {shlex.quote(str(data))} --out {shlex.quote(str(out))} --target {target} "
         f"--{'' if positions else 'no-'}positions --most-heads {most_heads} --seed {seed}"
     )
-    study = Study(
-        samples,
-        Store(out),
-        replace(Recipe(), most_heads=most_heads),
-        positions=positions,
-        thorough=this_machine().kind == "gpu",
-        seed=seed,
-    )
+    study = Study.of(samples, out, most_heads=most_heads, positions=positions, seed=seed)
     told_early = False
     while (stage := study.next_stage()) is not None:
         if study.has_quick_sweep and not told_early:

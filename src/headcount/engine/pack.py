@@ -120,7 +120,7 @@ def step_seconds(architecture: Architecture, trial: Trial, machine: Machine) -> 
 
 def _signature(trial: Trial) -> tuple[object, ...]:
     """What must be equal for members to share a program: all but heads, head_dim, seed, rate and data."""
-    architecture = trial.architecture
+    architecture = _seeing(trial)
     alike = replace(architecture, heads=1, head_dim=1, kv_heads=None)
     masked = trial.task.data is not None and trial.task.data.mask is not None
     return (trial.length, replace(trial.training, data_seed=0), alike, architecture.group_size, masked)
@@ -128,11 +128,20 @@ def _signature(trial: Trial) -> tuple[object, ...]:
 
 def _hull(trials: Sequence[Trial]) -> Architecture:
     """The smallest architecture that holds every trial's."""
-    first = trials[0].architecture
+    some_see = len({trial.architecture.positions for trial in trials}) > 1
+    first = _seeing(trials[0]) if some_see else trials[0].architecture
     heads = max(trial.architecture.heads for trial in trials)
     head_dim = max(trial.architecture.head_dim for trial in trials)
     kv_heads = None if first.group_size == 1 else heads // first.group_size
     return replace(first, heads=heads, head_dim=head_dim, kv_heads=kv_heads)
+
+
+def _seeing(trial: Trial) -> Architecture:
+    """The architecture, told of positions where it could learn to see them: it has room for a blind one."""
+    architecture = trial.architecture
+    if architecture.positions == "none" and architecture.positions_start == "zero":
+        return replace(architecture, positions="both", length=trial.length)
+    return architecture
 
 
 def _buckets(group: Sequence[Trial], machine: Machine) -> list[list[Trial]]:

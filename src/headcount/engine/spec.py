@@ -225,7 +225,7 @@ class Grid:
         for option in options:
             if option not in OPTIONS:
                 raise InvalidInput(f"model.{option} = {options[option]!r}: allowed are {', '.join(OPTIONS)}")
-        if options.get("positions") == "one_hot":
+        if options.get("positions") in ("one_hot", "both"):
             options["length"] = length
         architecture = Architecture(
             token_dim=built.token_dim,

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headcount.engine import Store, run, this_machine
-from headcount.estimate.members import Recipe
+from headcount.engine import run
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate
 from headcount.tasks.arrays import Target, data_set
@@ -32,10 +31,9 @@ class HeadCount:
     def __init__(
         self, *, out: Path | str | None = None, positions: bool = True, most_heads: int = 8, seed: int = 0
     ) -> None:
-        whole_number("most_heads", most_heads, at_least=3, at_most=32)
+        self.most_heads = whole_number("most_heads", most_heads, at_least=3, at_most=32)
         self.out = None if out is None else Path(out)
         self.positions = positions
-        self.recipe = replace(Recipe(), most_heads=most_heads)
         self.seed = whole_number("seed", seed, at_least=0)
 
     def fit(self, x: Any, y: Any, mask: Any = None, *, target: Target = "auto") -> "HeadCount":
@@ -43,13 +41,8 @@ class HeadCount:
         began = time.perf_counter()
         data = data_set(x, y, mask, target=target)
         with self._folder() as folder:
-            study = Study(
-                data,
-                Store(folder),
-                self.recipe,
-                positions=self.positions,
-                thorough=this_machine().kind == "gpu",
-                seed=self.seed,
+            study = Study.of(
+                data, folder, most_heads=self.most_heads, positions=self.positions, seed=self.seed
             )
             while (stage := study.next_stage()) is not None:
                 for _ in run(stage.trials, study.store, keep_models=True):

@@ -74,5 +74,5 @@ class Recipe:
             readout_hidden=(self.hidden,),
             positions=self.positions,
             positions_start="zero",
-            length=data.length if self.positions == "one_hot" else None,
+            length=data.length if self.positions == "both" else None,
         )

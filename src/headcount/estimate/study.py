@@ -1,8 +1,11 @@
 """One question put to one data set: what to train next, and what it says so far.
 
-    1. Positions. A few members with and without them: they are used only where they help.
+    1. Positions. The widest members with and without them: they are used only where they help.
     2. A quick sweep over all head counts, with a tenth of the steps: the early estimate.
     3. The sweep proper, of the head counts that the early estimate leaves open, and of the widest.
+
+On a GPU, where one more program costs more than many more members, 2 and 3 have all head counts, with and
+without positions, and starts enough not to need another try.
 
 What is next follows from what the store holds and from nothing else, so a study that was killed goes on.
 """
@@ -10,6 +13,7 @@ What is next follows from what the store holds and from nothing else, so a study
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +21,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from headcount.engine import Store, Trial
+from headcount.engine import Store, Trial, this_machine
 from headcount.engine.data import Split, data_of
 from headcount.engine.judgement import sample_costs
 from headcount.estimate.curve import Curve, Tried
@@ -28,8 +32,7 @@ from headcount.models import Architecture, Transformer
 from headcount.models.architecture import PositionInput
 from headcount.tasks import DataSet
 
-PROBE_HEADS = 4
-LONGEST_ONE_HOT = 256
+LONGEST_TOLD = 256
 # Positions are used where they take the error, plus this, below that share of it.
 SLACK, SHARE = 3e-3, 0.8
 STUCK = 1.2  # times the error of fewer heads
@@ -58,6 +61,14 @@ class Study:
     positions: bool = True
     thorough: bool = False
     seed: int = 0
+
+    @classmethod
+    def of(cls, data: DataSet, folder: Path, *, most_heads: int, positions: bool, seed: int) -> "Study":
+        """A study for this machine."""
+        recipe, on_gpu = replace(Recipe(), most_heads=most_heads), this_machine().kind == "gpu"
+        if on_gpu:
+            recipe = replace(recipe, starts=recipe.starts + recipe.more_starts, more_starts=())
+        return cls(data, Store(folder), recipe, positions=positions, thorough=on_gpu, seed=seed)
 
     def next_stage(self) -> Stage | None:
         """What must be trained before more can be said; None when all is."""
@@ -107,6 +118,8 @@ class Study:
 
     def _best(self, heads: int | None) -> tuple[Trial, Transformer]:
         trials = self._sweep().trials
+        kind = self._helpful(trials) if self.thorough else trials[0].architecture.positions
+        trials = tuple(trial for trial in trials if trial.architecture.positions == kind)
         counts = {trial.architecture.heads for trial in trials}
         wanted = heads if heads in counts else max(counts)
         errors = self._errors(trials)
@@ -124,46 +137,55 @@ class Study:
         mask = None if test.mask is None else np.asarray(test.mask)[0, :count]
         return np.asarray(test.x)[0, :count], mask
 
+    @property
+    def _kinds(self) -> tuple[PositionInput, ...]:
+        return ("none", "both") if self.positions and self.data.length <= LONGEST_TOLD else ("none",)
+
     def _probe(self) -> Stage:
-        kinds: tuple[PositionInput, ...] = ("none",)
-        if self.positions:
-            kinds += ("sinusoidal",)
-            kinds += ("one_hot",) if self.data.length <= LONGEST_ONE_HOT else ()
+        """The widest members with and without positions; on a GPU the quick sweep has them anyway."""
+        kinds = () if self.thorough or len(self._kinds) == 1 else self._kinds
         quick = self.recipe.quick()
         trials = [
             trial
             for kind in kinds
-            for trial in replace(quick, positions=kind).trials(self.data, (PROBE_HEADS,), seed=self.seed)
+            for trial in replace(quick, positions=kind).trials(self.data, (quick.most_heads,), seed=self.seed)
         ]
-        return Stage("Do positions help?", tuple(trials) if len(kinds) > 1 else ())
-
-    def _chosen(self) -> Recipe:
-        """The recipe with the positions that help."""
-        trials = self._probe().trials
-        errors = self._errors(trials)
-        best: dict[PositionInput, float] = {}
-        for trial in trials:
-            kind = trial.architecture.positions
-            best[kind] = min(best.get(kind, np.inf), np.nan_to_num(errors[trial.id], nan=np.inf))
-        chosen: PositionInput = "none"
-        for kind, error in best.items():
-            if error + SLACK < SHARE * (best[chosen] + SLACK):
-                chosen = kind
-        return replace(self.recipe, positions=chosen)
+        return Stage("Do positions help?", tuple(trials))
 
     def _quick_sweep(self) -> Stage:
-        recipe = self._chosen().quick()
-        trials = self._with_another_try(recipe, range(1, recipe.most_heads + 1))
-        return Stage("A first look at all head counts", trials)
+        return Stage("A first look at all head counts", self._over(self.recipe.quick(), self._all_heads))
 
     def _sweep(self) -> Stage:
-        recipe = self._chosen()
-        heads = set(range(1, recipe.most_heads + 1))
-        interval = self.early_estimate().interval
-        if not self.thorough and interval is not None:
+        heads = set(self._all_heads)
+        interval = None if self.thorough else self.early_estimate().interval
+        if interval is not None:
             around = range(interval[0] - 1, interval[1] + 2)
-            heads &= {*around, recipe.most_heads - 1, recipe.most_heads}
-        return Stage("A closer look", self._with_another_try(recipe, sorted(heads)))
+            heads &= {*around, self.recipe.most_heads - 1, self.recipe.most_heads}
+        return Stage("A closer look", self._over(self.recipe, sorted(heads)))
+
+    @property
+    def _all_heads(self) -> Sequence[int]:
+        return range(1, self.recipe.most_heads + 1)
+
+    def _over(self, recipe: Recipe, heads: Sequence[int]) -> tuple[Trial, ...]:
+        """The sweep over these heads: on a GPU in one program for all kinds of positions."""
+        kinds = self._kinds if self.thorough else (self._helpful(self._probe().trials),)
+        return tuple(
+            trial
+            for kind in kinds
+            for trial in self._with_another_try(replace(recipe, positions=kind), heads)
+        )
+
+    def _helpful(self, trials: Sequence[Trial]) -> PositionInput:
+        """The positions that help, by the widest of these members."""
+        errors, best = self._errors(trials), dict[PositionInput, float]()
+        widest = max((trial.architecture.heads for trial in trials), default=0)
+        for trial in trials:
+            if trial.architecture.heads == widest:
+                kind = trial.architecture.positions
+                best[kind] = min(best.get(kind, np.inf), np.nan_to_num(errors[trial.id], nan=np.inf))
+        helps = "both" in best and best["both"] + SLACK < SHARE * (best["none"] + SLACK)
+        return "both" if helps else "none"
 
     def _with_another_try(self, recipe: Recipe, heads: Sequence[int]) -> tuple[Trial, ...]:
         """More starts for head counts that did worse than fewer heads: they got stuck."""
@@ -202,6 +224,8 @@ class Study:
         return {trial.id: float(known[trial.id]) for trial in trials}
 
     def _curve(self, trials: Sequence[Trial]) -> Curve:
+        kind = self._helpful(trials) if self.thorough else trials[0].architecture.positions
+        trials = [trial for trial in trials if trial.architecture.positions == kind]
         outputs, errors = self._outputs(trials), self._errors(trials)
         assert outputs is not None, "asked for before its stage was trained"
         loss = trials[0].training.loss

@@ -9,7 +9,7 @@ from headcount.errors import InvalidInput
 from headcount.validation import finite_number, whole_number
 
 Activation = Literal["relu", "gelu", "tanh", "silu"]
-PositionInput = Literal["none", "one_hot", "sinusoidal"]
+PositionInput = Literal["none", "one_hot", "sinusoidal", "both"]
 PositionsStart = Literal["drawn", "zero"]
 ClassReads = Literal["last", "every"]
 Precision = Literal["float32", "tensorfloat32", "bfloat16"]
@@ -37,7 +37,7 @@ class Architecture:
       `every`: as in common transformers, it gathers from layer to layer.
     - `kv_heads`: how many key-value heads the query heads share (grouped attention); None: one each.
     - `feedforward`: hidden width of a two-layer network after each token-to-token attention; 0: none.
-    - `positions`, `length`: whether P sees t, and the largest T (`one_hot` needs it).
+    - `positions`, `length`: whether P sees t, and the largest T (`one_hot` and `both` need it).
     - `positions_start`: `drawn` like every weight, or `zero`: the model begins blind to t and learns to see
       it where that helps. What t has to say is the same in every sequence and quickly learnt by heart.
     - `beta`, `scale_logits`: logits are multiplied by beta, and divided by sqrt(n) if asked.
@@ -86,8 +86,8 @@ class Architecture:
         for field, allowed in _CHOICES.items():
             if getattr(self, field) not in allowed:
                 raise InvalidInput(f"{field} = {getattr(self, field)!r}: allowed are {', '.join(allowed)}")
-        if self.positions == "one_hot" and self.length is None:
-            raise InvalidInput("length = None: one_hot positions need the length of the sequences")
+        if self.positions in ("one_hot", "both") and self.length is None:
+            raise InvalidInput(f"length = None: {self.positions} positions need the length of the sequences")
 
     @property
     def width(self) -> int:
@@ -107,9 +107,8 @@ class Architecture:
     @property
     def position_features(self) -> int:
         """How many numbers about t the encoder reads beside the token."""
-        if self.positions == "one_hot":
-            return self.length or 0
-        return SINUSOIDS if self.positions == "sinusoidal" else 0
+        places, waves = self.length or 0, SINUSOIDS
+        return {"none": 0, "one_hot": places, "sinusoidal": waves, "both": waves + places}[self.positions]
 
     @property
     def encoder_sizes(self) -> tuple[int, ...]:

@@ -16,9 +16,17 @@ def pad(model: Transformer, architecture: Architecture) -> Transformer:
 
     Padded entries are 0 and stay 0 under any optimizer that leaves zero gradients at zero: what a
     padded unit puts out is 0 and the weights it would be read by are 0. Only the logit scale and layer
-    norms depend on the real size: pass `Padding.of(model.architecture)` to the padded model.
+    norms depend on the real size, and a model without positions must go on seeing none: pass
+    `Padding.of(model.architecture)` to the padded model.
     """
-    if _kind(architecture) != _kind(model.architecture):
+    given = model.architecture
+    blind = given.positions == "none" and given.positions_start == "zero"
+    seen = (
+        replace(given, positions=architecture.positions, length=architecture.length)
+        if blind and architecture.positions == "both"
+        else given
+    )
+    if _kind(architecture) != _kind(seen):
         raise InvalidInput(f"architecture = {architecture}: may differ from the model's in its sizes alone")
     shapes, structure = _layout(architecture)
     leaves = [

@@ -6,24 +6,40 @@ from jaxtyping import Array, Float
 
 from headcount.errors import InvalidInput
 from headcount.models.architecture import SINUSOIDS, Architecture
-from headcount.models.network import ACTIVATIONS, Network, affine
+from headcount.models.network import ACTIVATIONS, Network, Parameter, affine
+
+Switch = Float[Parameter, ""] | None
 
 
 def encoder_features(
-    encoder: Network, x: Float[Array, "token token_dim"], architecture: Architecture
+    encoder: Network, x: Float[Array, "token token_dim"], architecture: Architecture, told: Switch = None
 ) -> Float[Array, "feature token"]:
-    """The hidden features of P at every token.
+    """The hidden features of P at every token; `told` 0 keeps from it what it would be told about t.
 
-    What P is told about t is the same in every sequence: its share of the first layer is computed once, and
-    for e_t it is a column of the weights.
+    That is the same in every sequence: its share of the first layer is computed once, and for e_t it is a
+    column of the weights.
     """
     if architecture.positions == "none" or len(encoder.weights) == 1:
-        return encoder.hidden(encoder_inputs(x, architecture))
-    weight, told = jnp.asarray(encoder.weights[0]), _told(x.shape[0], architecture)
+        return encoder.hidden(encoder_inputs(x, architecture, told))
+    weight = jnp.asarray(encoder.weights[0])
     of_token, of_place = weight[:, : x.shape[1]], weight[:, x.shape[1] :]
-    place = of_place[:, : len(told)] if architecture.positions == "one_hot" else of_place @ told.T
-    first = ACTIVATIONS[encoder.activation](affine(of_token, encoder.biases[0], x.T) + place)
-    return Network(encoder.weights[1:], encoder.biases[1:], encoder.activation).hidden(first)
+    place = _place(of_place, x.shape[0], architecture)
+    first = affine(of_token, encoder.biases[0], x.T) + (place if told is None else told * place)
+    rest = Network(encoder.weights[1:], encoder.biases[1:], encoder.activation)
+    return rest.hidden(ACTIVATIONS[encoder.activation](first))
+
+
+def encoder_inputs(
+    x: Float[Array, "token token_dim"], architecture: Architecture, told: Switch = None
+) -> Float[Array, "inputs token"]:
+    """(x(t), φ(t)): nothing, the unit vector e_t, sines and cosines of t, or these and then that.
+
+    With e_t a one-hidden-layer P can be any function of t plus any network of x; sines work at any length.
+    """
+    if architecture.positions == "none":
+        return x.T
+    table = jnp.asarray(_table(x.shape[0], architecture), x.dtype)
+    return jnp.concatenate([x, table if told is None else told * table], axis=-1).T
 
 
 def starting_blind(encoder: Network, token_dim: int) -> Network:
@@ -35,23 +51,32 @@ def starting_blind(encoder: Network, token_dim: int) -> Network:
     return Network(weights, biases, encoder.activation)
 
 
-def encoder_inputs(
-    x: Float[Array, "token token_dim"], architecture: Architecture
-) -> Float[Array, "inputs token"]:
-    """(x(t), φ(t)): nothing, the unit vector e_t, or sines and cosines of t.
-
-    With e_t a one-hidden-layer P can be any function of t plus any network of x; sines work at any length.
-    """
-    if architecture.positions == "none":
-        return x.T
-    return jnp.concatenate([x, jnp.asarray(_told(x.shape[0], architecture), x.dtype)], axis=-1).T
-
-
-def _told(length: int, architecture: Architecture) -> Float[np.ndarray, "token feature"]:
+def _place(weight: Array, length: int, architecture: Architecture) -> Float[Array, "feature token"]:
+    """What P is told about every t, times its weights."""
     if architecture.positions == "one_hot":
-        if length > architecture.position_features:
-            raise InvalidInput(f"length = {length}: this model knows positions up to {architecture.length}")
-        return np.eye(length, architecture.position_features)
+        _check(length, architecture)
+        return weight[:, :length]
+    if architecture.positions == "sinusoidal":
+        return weight @ _waves(length).T
+    _check(length, architecture)
+    return weight[:, :SINUSOIDS] @ _waves(length).T + weight[:, SINUSOIDS : SINUSOIDS + length]
+
+
+def _table(length: int, architecture: Architecture) -> Float[np.ndarray, "token feature"]:
+    """What P is told about every t."""
+    if architecture.positions == "sinusoidal":
+        return _waves(length)
+    _check(length, architecture)
+    places = np.eye(length, architecture.length)
+    return places if architecture.positions == "one_hot" else np.concatenate([_waves(length), places], axis=1)
+
+
+def _waves(length: int) -> Float[np.ndarray, "token wave"]:
     # Wavelengths from 4 tokens up, a factor 2 apart: neighbours and halves are both told apart.
     angles = np.arange(length)[:, None] * 2 * np.pi / (4.0 * 2.0 ** np.arange(SINUSOIDS // 2))
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
+
+
+def _check(length: int, architecture: Architecture) -> None:
+    if length > (architecture.length or 0):
+        raise InvalidInput(f"length = {length}: this model knows positions up to {architecture.length}")

@@ -25,11 +25,16 @@ class Padding(eqx.Module):
 
     logit_scale: Float[Parameter, ""]
     width: Int[Parameter, ""]
+    told: Float[Parameter, ""]
 
     @classmethod
     def of(cls, architecture: Architecture) -> "Padding":
         """The real size of an architecture."""
-        return cls(np.asarray(architecture.logit_scale, np.float32), np.asarray(architecture.width, np.int32))
+        return cls(
+            logit_scale=np.asarray(architecture.logit_scale, np.float32),
+            width=np.asarray(architecture.width, np.int32),
+            told=np.asarray(architecture.positions != "none", np.float32),
+        )
 
 
 class Attention(eqx.Module):
@@ -225,7 +230,8 @@ class Transformer(eqx.Module):
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
     ) -> tuple[Float[Array, "feature token"], Network | None, Float[Array, " width"]]:
         """What the last attention averages, the network whose last layer lifts it to tokens, the reader."""
-        hidden = encoder_features(self.encoder, x, self.architecture)
+        told = None if padding is None else padding.told
+        hidden = encoder_features(self.encoder, x, self.architecture, told)
         class_token = jnp.asarray(self.class_token)
         if not self.token_layers and not self.architecture.layer_norm:
             return hidden, self.encoder, class_token
