@@ -60,12 +60,17 @@ def main() -> None:
             if time.perf_counter() - began > chosen.seconds:
                 break
             rows.append(row := measured(task))
-            found = {"machine": this_machine().name, "versions": versions(), "tasks": rows}
-            text = json.dumps(found, indent=1, allow_nan=False) + "\n"
-            write_whole(path, lambda file, text=text: file.write(text.encode()))
+            write(path, rows)
             told = f"{row['dimension']} in {row['interval']}, {row['seconds']:.0f} s"
             print(f"{task.name:34s} D = {task.dimension}: {told}", file=sys.stderr, flush=True)
     print("\n".join(summary(rows)))
+
+
+def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """All rows so far, whole or not at all."""
+    found = {"machine": this_machine().name, "versions": versions(), "tasks": rows}
+    text = json.dumps(found, indent=1, allow_nan=False) + "\n"
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def measured(task: Known) -> dict[str, Any]:

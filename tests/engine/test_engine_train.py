@@ -110,8 +110,8 @@ def own_data(*, labels, masked):
 
 def trials_on(data, **changes):
     """Two members of different sizes that learn a person's data."""
-    recipe = Recipe(steps=100, batch_size=32, head_dim=4, hidden=8, starts=((2.0**-7, 0),), label_decay=0.1)
-    return replace(recipe, **changes).trials(data, (1, 3))
+    recipe = Recipe(steps=100, batch_size=32, width=16, hidden=8, starts=((2.0**-7, 0),), label_decay=0.1)
+    return replace(recipe, **changes).trials(data, (1, 4))
 
 
 @pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])

@@ -21,7 +21,7 @@ SMALL = members.Recipe(
     batch_size=32,
     starts=((1e-2, 0),),
     more_starts=((1e-2, 1),),
-    head_dim=4,
+    width=12,
     hidden=8,
     most_heads=3,
 )

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 from scipy.special import log_softmax
+from scipy.stats import rankdata
 
 WIDE = 3  # how many of the largest head counts stand for "heads to spare"
 GOOD = 1.5  # times the best validation error among them
@@ -75,14 +76,21 @@ class Curve:
         return [_point(heads, self.selected(heads).costs) for heads in self.heads]
 
     def distances(self) -> list[Point]:
-        """The distance curve: mean squares over the variance of what the reference puts out."""
+        """The distance curve: mean squares over the variance of what the reference puts out.
+
+        Scores of labels are compared by rank: how sure a member is of a label says more about how long it
+        was trained than about what it sees.
+        """
         return [_point(heads, self._apart(self.selected(heads))) for heads in self.heads]
 
     def _apart(self, member: Tried) -> Costs:
         """How far each output is from the mean of the reference members that are not this one."""
         others = [other for other in self.reference if other is not member] or [self._next_best(member)]
         mean = np.mean([self._meant(other) for other in others], axis=0)
-        apart: Costs = ((self._meant(member) - mean) ** 2).mean(axis=-1) / mean.var(axis=0).mean()
+        mine = self._meant(member)
+        if self.labels:
+            mine, mean = _ranked(mine), _ranked(mean)
+        apart: Costs = ((mine - mean) ** 2).mean(axis=-1) / mean.var(axis=0).mean()
         return apart
 
     def _next_best(self, member: Tried) -> Tried:
@@ -97,6 +105,12 @@ class Curve:
             return outputs
         scores: np.ndarray = log_softmax(outputs, axis=-1)
         return scores - scores.mean(axis=-1, keepdims=True)
+
+
+def _ranked(scores: Float[np.ndarray, "sample output"]) -> Float[np.ndarray, "sample output"]:
+    """Each score's place among those of all samples, from 0 to 1."""
+    ranks: np.ndarray = rankdata(scores, axis=0) / len(scores)
+    return ranks
 
 
 def _point(heads: int, costs: Costs) -> Point:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import ceil
 
 from headcount.engine import TaskChoice, Training, Trial
 from headcount.models import Architecture
@@ -22,7 +23,7 @@ class Recipe:
     batch_size: int = 128
     starts: tuple[tuple[float, int], ...] = ((1e-2, 0), (3e-3, 1))
     more_starts: tuple[tuple[float, int], ...] = ((1e-2, 2), (3e-3, 3))
-    head_dim: int = 8
+    width: int = 64
     hidden: int = 32
     most_heads: int = 8
     weight_decay: float = 3e-3
@@ -64,12 +65,15 @@ class Recipe:
         )
 
     def architecture(self, data: DataSet, heads: int) -> Architecture:
-        """The paper's class with one layer; where the encoder sees positions, it has to learn to."""
+        """The paper's class with one layer; where the encoder sees positions, it has to learn to.
+
+        All have one width: with heads of one size, one head would also be short of numbers to carry.
+        """
         return Architecture(
             token_dim=data.token_dim,
             output_dim=data.output_dim,
             heads=heads,
-            head_dim=self.head_dim,
+            head_dim=ceil(self.width / heads),
             encoder_hidden=(self.hidden,),
             readout_hidden=(self.hidden,),
             positions=self.positions,

@@ -82,8 +82,8 @@ class Judge:
     """
 
     constant: float = -4.5
-    gap: float = 2.5
-    level: float = 1.5
+    gap: float = 2.0
+    level: float = 3.0
 
     def chances(self, distances: Float[np.ndarray, " head_count"]) -> Float[np.ndarray, " head_count"]:
         """For every number of heads but the first, the chance that one less is not enough."""

@@ -16,6 +16,7 @@ from headcount.report.page import facts, rendered
 from headcount.tasks import DataSet
 
 HABITS = (8, 12)
+HEAD_SIZE = 8  # numbers per head in the table of costs, as in the paper
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,7 @@ def costs(found: Estimate, data: DataSet, member: Architecture) -> list[dict[str
         shape = Architecture(
             token_dim=member.token_dim,
             heads=heads,
-            head_dim=member.head_dim,
+            head_dim=HEAD_SIZE,
             output_dim=member.output_dim,
             encoder_hidden=member.encoder_hidden,
             readout_hidden=member.readout_hidden,
