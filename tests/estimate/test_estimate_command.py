@@ -44,7 +44,7 @@ def test_a_file_is_estimated_written_and_resumed(monkeypatch, capsys, tmp_path):
     arguments = (tmp_path / "mine.npz", "--out", tmp_path / "out", "--most-heads", 3, "--json")
     assert called(monkeypatch, *arguments) == 0
     first = json.loads(capsys.readouterr().out)
-    assert first["evidence"]["salience"]["tokens"] == 4
+    assert 0 < first["evidence"]["salience"]["share_of_tokens"] <= 1
     assert first["evidence"]["length"] is None
     assert json.loads((tmp_path / "out" / "estimate.json").read_text()) == first
     page = (tmp_path / "out" / "report.html").read_text()

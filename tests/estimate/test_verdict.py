@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from test_curve import sweep
 
 from headcount.estimate.curve import Curve, Tried
-from headcount.estimate.verdict import CONFIDENCE, Judge, _interval, _last, decide
+from headcount.estimate.verdict import CONFIDENCE, Judge, _interval, _last, decide, pooled
 
 levels = st.lists(st.floats(1e-7, 1.5), min_size=3, max_size=10)
 
@@ -97,3 +97,12 @@ def test_the_sentence_says_what_to_do(dimension):
     sentence = decide(sweep(dimension)).sentence
     assert ("One head is enough" in sentence) == (dimension == 1)
     assert dimension == 1 or "give it 3 heads" in sentence
+
+
+def test_a_target_that_moves_with_every_token_needs_one_head():
+    found = decide(sweep(3))
+    assert pooled(found, 0.3) is found
+    averaged = pooled(found, 0.95)
+    assert averaged.dimension == averaged.recommended_heads == 1
+    assert averaged.verdict == "one head is enough" and "95% of the tokens" in averaged.sentence
+    assert averaged.errors == found.errors

@@ -72,6 +72,7 @@ def _say(line: str, *, quiet: bool) -> None:
 
 
 def _write_page(study: "Study", found: "Estimate", *, command: str) -> None:
+    from headcount.estimate.salience import SALIENT
     from headcount.report.estimation import Pictures, write_estimate
 
     member, weights = study.looks(found.recommended_heads)
@@ -80,7 +81,7 @@ def _write_page(study: "Study", found: "Estimate", *, command: str) -> None:
         study.early_estimate(),
         study.data,
         member,
-        Pictures(study.salience().counts(0.1), weights),
+        Pictures(study.salience().counts(SALIENT), weights),
         study.frame(),
         study.store.page,
         command=command,

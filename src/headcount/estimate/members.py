@@ -23,7 +23,7 @@ class Recipe:
     batch_size: int = 128
     starts: tuple[tuple[float, int], ...] = ((1e-2, 0), (3e-3, 1))
     more_starts: tuple[tuple[float, int], ...] = ((1e-2, 2), (3e-3, 3))
-    width: int = 64
+    width: int = 32
     hidden: int = 32
     most_heads: int = 8
     weight_decay: float = 3e-3

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float
 
 from headcount.models import Transformer
 
-THRESHOLDS = (0.03, 0.1, 0.2, 0.3, 0.5)
+SALIENT = 0.1  # of the largest gradient in its sequence: a token that moves the output more matters
 
 
 @dataclass(frozen=True, eq=False)

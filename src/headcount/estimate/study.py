@@ -26,8 +26,8 @@ from headcount.engine.data import Split, data_of
 from headcount.engine.judgement import sample_costs
 from headcount.estimate.curve import Curve, Tried
 from headcount.estimate.members import Recipe
-from headcount.estimate.salience import Salience, salience
-from headcount.estimate.verdict import Estimate, decide
+from headcount.estimate.salience import SALIENT, Salience, salience
+from headcount.estimate.verdict import Estimate, decide, pooled
 from headcount.models import Architecture, Transformer
 from headcount.models.architecture import PositionInput
 from headcount.tasks import DataSet
@@ -84,11 +84,18 @@ class Study:
 
     def estimate(self) -> Estimate:
         """What the whole sweep says, with the other evidence beside it."""
-        curve = self._curve(self._sweep().trials)
-        found = decide(curve)
-        return replace(
-            found, evidence={"salience": self._salience_evidence(), "length": self._by_length(curve)}
-        )
+        curve, counts = self._curve(self._sweep().trials), self.salience().counts(SALIENT)
+        share = float(np.median(counts / self._visible(len(counts))))
+        evidence = {
+            "salience": {
+                "threshold": SALIENT,
+                "median": float(np.median(counts)),
+                "upper": float(np.quantile(counts, 0.95)),
+                "share_of_tokens": share,
+            },
+            "length": self._by_length(curve),
+        }
+        return replace(pooled(decide(curve), share), evidence=evidence)
 
     @property
     def has_quick_sweep(self) -> bool:
@@ -161,7 +168,15 @@ class Study:
         if interval is not None:
             around = range(interval[0] - 1, interval[1] + 2)
             heads &= {*around, self.recipe.most_heads - 1, self.recipe.most_heads}
-        return Stage("A closer look", self._over(self.recipe, sorted(heads)))
+        trials = self._over(self.recipe, sorted(heads))
+        # Where the fewest heads tried are enough, fewer may be.
+        while min(heads) > 1 and self._outputs(trials) is not None:
+            interval = decide(self._curve(trials)).interval
+            if interval is not None and interval[0] > min(heads):
+                break
+            heads.add(min(heads) - 1)
+            trials = self._over(self.recipe, sorted(heads))
+        return Stage("A closer look", trials)
 
     @property
     def _all_heads(self) -> Sequence[int]:
@@ -239,15 +254,10 @@ class Study:
             labels=bool(self.data.classes),
         )
 
-    def _salience_evidence(self) -> dict[str, float]:
-        found = self.salience()
-        counts = found.counts(0.1)
-        return {
-            "threshold": 0.1,
-            "median": float(np.median(counts)),
-            "upper": float(np.quantile(counts, 0.95)),
-            "tokens": self.data.length,
-        }
+    def _visible(self, count: int) -> np.ndarray:
+        """How many tokens the first test sequences have."""
+        x, mask = self._some(count)
+        return np.full(len(x), self.data.length) if mask is None else mask.sum(axis=1)
 
     def _by_length(self, curve: Curve) -> list[dict[str, float]] | None:
         """The slope of log error on log T of every head count, where lengths differ."""

@@ -1,6 +1,6 @@
 """From the curves of a head sweep to a dimension, an interval and a recommendation."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ Word = Literal["retrieval", "one head is enough", "cannot tell"]
 LEARNT_NOTHING = 0.97  # an error above this is that of a member that knows nothing of x
 CONFIDENCE = 0.95
 WIDEST = 4  # an interval with more values than this tells nothing
+POOLING = 0.8  # of the tokens: a target that moves with so many pools
 NEAR_THE_BEST = 1.5  # times the lowest error: heads that are recommended come as near
 
 
@@ -81,8 +82,8 @@ class Judge:
     - `level`: weight of the decimal log of the distance of h − 1 heads itself.
     """
 
-    constant: float = -4.5
-    gap: float = 2.0
+    constant: float = -6.0
+    gap: float = 2.5
     level: float = 3.0
 
     def chances(self, distances: Float[np.ndarray, " head_count"]) -> Float[np.ndarray, " head_count"]:
@@ -116,6 +117,27 @@ def decide(curve: Curve, *, judge: Judge | None = None) -> Estimate:
     word: Word = "one head is enough" if dimension == 1 else "retrieval"
     recommended = _recommended(dimension, errors)
     return Estimate(dimension, interval, word, recommended, probabilities, errors, distances, reasons)
+
+
+def pooled(found: Estimate, share: float) -> Estimate:
+    """The estimate where this share of the tokens matters: a target that moves with nearly all of them pools.
+
+    Small falls of its curves come from members that approximate the pooling better, not from retrieval.
+    """
+    if found.dimension in (None, 1) or share < POOLING:
+        return found
+    reason = (
+        f"{share:.0%} of the tokens matter at once, so the target pools over its sequence and retrieves "
+        f"nothing; that the error still falls at {found.dimension} heads is a matter of size."
+    )
+    return replace(
+        found,
+        dimension=1,
+        interval=(1, 1),
+        verdict="one head is enough",
+        recommended_heads=1,
+        reasons=(reason, *found.reasons),
+    )
 
 
 def _last(chances: Float[np.ndarray, " head_count"], heads: list[int]) -> dict[int, float]:
