@@ -53,10 +53,9 @@ class Known:
         if self.labels:
             cuts = np.quantile(y[:, 0], np.arange(1, self.labels) / self.labels)
             classes = np.searchsorted(cuts, y[:, 0])
+            others = (classes + random.integers(1, self.labels, size=len(classes))) % self.labels
             flipped = random.random(len(classes)) < self.noise
-            return data_set(
-                x, np.where(flipped, random.integers(self.labels, size=len(classes)), classes), name=self.name
-            )
+            return data_set(x, np.where(flipped, others, classes), name=self.name)
         y = y + self.noise * y.std(axis=0) * random.normal(size=y.shape)
         return data_set(x, y, name=self.name, target="numbers")
 

@@ -74,7 +74,7 @@ class LiveGrid:
         for trial in self.trials:
             groups.setdefault((trial.task.name, trial.task.dimension), []).append(trial)
         tables = [
-            self._table(f"{task}, D = {dimension}", trials, lengths)
+            self._table(f"{task}, D = {dimension}" if dimension else task, trials, lengths)
             for (task, dimension), trials in groups.items()
             for lengths in self._fitting(sorted({trial.length for trial in trials}))
         ]

@@ -108,6 +108,22 @@ def test_a_study_goes_on_from_wherever_it_was_stopped(tmp_path):
     assert max(apart) < 0.2
 
 
+def test_killed_between_weights_and_rows_it_trains_again(tmp_path):
+    """Weights are written first; without its row a member is not finished."""
+    asked = Study(data_set(X, Y), Store(tmp_path), SMALL, positions=False)
+    stage = asked.next_stage()
+    assert stage is not None
+    for _ in run(stage.trials, asked.store, keep_models=True):
+        pass
+    assert asked.next_stage() != stage
+    for shard in (tmp_path / "shards").iterdir():
+        shard.unlink()
+    assert asked.next_stage() == stage
+    for _ in run(stage.trials, asked.store, keep_models=True):
+        pass
+    assert asked.next_stage() != stage
+
+
 def test_the_library_needs_no_folder_and_refuses_nonsense():
     fitted = HeadCount(positions=False, most_heads=3).fit(X, Y)
     assert fitted.estimate.seconds > 0

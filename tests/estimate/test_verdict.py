@@ -1,6 +1,7 @@
 """From curves to a dimension: what must hold for any curve, and what a person is told."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -57,6 +58,18 @@ def test_nothing_learnt_is_cannot_tell():
     assert found.dimension is None and found.interval is None and found.recommended_heads is None
     assert found.verdict == "cannot tell"
     assert "knowing nothing" in found.sentence
+
+
+def test_members_that_diverged_are_left_out():
+    curve = sweep(3)
+    lost = [
+        replace(member, validation_error=np.nan, outputs=member.outputs * np.nan) for member in curve.tried
+    ]
+    halved = Curve(tuple(lost[::2] + list(curve.tried[1::2])), labels=False)
+    assert decide(halved).dimension == 3
+    found = decide(Curve(tuple(lost), labels=False))
+    assert found.verdict == "cannot tell" and "diverging" in found.sentence
+    json.dumps(found.to_json(), allow_nan=False)
 
 
 def test_a_curve_that_falls_slowly_and_for_ever_is_cannot_tell():

@@ -88,6 +88,11 @@ def _write_page(study: "Study", found: "Estimate", *, command: str) -> None:
     )
 
 
+def _opened(reason: str) -> str:
+    """A reason as a sentence of its own."""
+    return reason[:1].upper() + reason[1:]
+
+
 def _show(found: "Estimate") -> None:
     from rich import box
     from rich.console import Console
@@ -100,7 +105,8 @@ def _show(found: "Estimate") -> None:
     console.width = min(console.width, 80)
     console.print(Text(found.sentence, style="bold"))
     for reason in found.reasons:
-        console.print(Text(reason))
+        if reason not in found.sentence:
+            console.print(Text(_opened(reason)))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
     for name in ("h", "test error", "distance", "chance that D = h"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -148,6 +148,8 @@ class Trial:
         whole_number("seed", self.seed, at_least=0, at_most=LARGEST_SEED)
         finite_number("learning_rate", self.learning_rate, above=0)
         recipe = self.training
+        if recipe.loss != "squared" and self.task.name != DATA:
+            raise InvalidInput(f"loss = {recipe.loss!r}: allowed is squared, since the task has no labels")
         samples = recipe.train_samples + recipe.validation_samples + recipe.test_samples
         size = 4 * samples * self.length * self.architecture.token_dim
         if size > LARGEST_DATA:

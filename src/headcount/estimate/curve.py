@@ -57,17 +57,26 @@ class Curve:
     @cached_property
     def heads(self) -> list[int]:
         """The head counts with at least one member that learnt without diverging, smallest first."""
-        return sorted({member.heads for member in self.tried if np.isfinite(member.validation_error)})
+        return sorted({member.heads for member in self._finished})
 
     def selected(self, heads: int) -> Tried:
         """The member of so many heads with the lowest validation error."""
-        of_these = [member for member in self.tried if member.heads == heads]
-        return min(of_these, key=lambda member: np.nan_to_num(member.validation_error, nan=np.inf))
+        of_these = [member for member in self._finished if member.heads == heads]
+        return min(of_these, key=lambda member: member.validation_error)
+
+    @cached_property
+    def _finished(self) -> tuple[Tried, ...]:
+        """The members that did not diverge."""
+        return tuple(
+            member
+            for member in self.tried
+            if np.isfinite(member.validation_error) and np.isfinite(member.outputs).all()
+        )
 
     @cached_property
     def reference(self) -> tuple[Tried, ...]:
         """The good members with heads to spare."""
-        wide = [member for member in self.tried if member.heads in self.heads[-WIDE:]]
+        wide = [member for member in self._finished if member.heads in self.heads[-WIDE:]]
         best = min(member.validation_error for member in wide)
         return tuple(member for member in wide if member.validation_error <= GOOD * best + 1e-4)
 
@@ -95,8 +104,8 @@ class Curve:
 
     def _next_best(self, member: Tried) -> Tried:
         """The best of all other members: what is left as a reference where only this one is good."""
-        others = [other for other in self.tried if other is not member]
-        return min(others, key=lambda other: np.nan_to_num(other.validation_error, nan=np.inf))
+        others = [other for other in self._finished if other is not member] or [member]
+        return min(others, key=lambda other: other.validation_error)
 
     def _meant(self, member: Tried) -> Float[np.ndarray, "sample output"]:
         """Numbers as they are; of scores, log-probabilities less their mean: what does not matter is gone."""

@@ -121,7 +121,7 @@ class Study:
         x, mask = self._some(SHOWN_SEQUENCES)
         seen = jnp.ones(x.shape[:2], bool) if mask is None else jnp.asarray(mask)
         weights = jax.vmap(lambda x, mask: model.attention_weights(x, mask=mask))(jnp.asarray(x), seen)
-        return trial.architecture, np.asarray(weights)
+        return trial.architecture, np.nan_to_num(np.asarray(weights))
 
     def _best(self, heads: int | None) -> tuple[Trial, Transformer]:
         trials = self._sweep().trials
@@ -169,12 +169,13 @@ class Study:
             around = range(interval[0] - 1, interval[1] + 2)
             heads &= {*around, self.recipe.most_heads - 1, self.recipe.most_heads}
         trials = self._over(self.recipe, sorted(heads))
-        # Where the fewest heads tried are enough, fewer may be.
-        while min(heads) > 1 and self._outputs(trials) is not None:
-            interval = decide(self._curve(trials)).interval
-            if interval is not None and interval[0] > min(heads):
+        while self._outputs(trials) is not None:
+            # From one head below the interval to one above it, none may be missing.
+            interval = decide(self._curve(trials)).interval or (1, 1)
+            missing = set(self._all_heads) & set(range(interval[0] - 1, interval[1] + 2)) - heads
+            if not missing:
                 break
-            heads.add(min(heads) - 1)
+            heads |= missing
             trials = self._over(self.recipe, sorted(heads))
         return Stage("A closer look", trials)
 
@@ -222,21 +223,25 @@ class Study:
         return data.test
 
     def _outputs(self, trials: Sequence[Trial]) -> dict[str, np.ndarray] | None:
-        """What the members put out for the test samples, if all of them are there."""
-        found = {}
+        """What the members put out for the test samples, if all of them are finished."""
+        known, found = self._known(), {}
         for trial in trials:
             outputs = self.store.test_outputs(trial)
-            if outputs is None:
+            if outputs is None or trial.id not in known:
                 return None
             found[trial.id] = outputs
         return found
 
     def _errors(self, trials: Sequence[Trial]) -> dict[str, float]:
-        if not trials:
+        known = self._known()
+        return {trial.id: known[trial.id] for trial in trials}
+
+    def _known(self) -> dict[str, float]:
+        """The validation errors of all finished members; files that cannot be used are told of by the run."""
+        if not self.store.folder.exists():
             return {}
-        frame = self.store.frame()
-        known = dict(zip(frame["trial"], frame["validation_error"], strict=True))
-        return {trial.id: float(known[trial.id]) for trial in trials}
+        frame = Store(self.store.folder).frame()
+        return dict(zip(frame["trial"], map(float, frame["validation_error"]), strict=True))
 
     def _curve(self, trials: Sequence[Trial]) -> Curve:
         kind = self._helpful(trials) if self.thorough else trials[0].architecture.positions

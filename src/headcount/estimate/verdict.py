@@ -99,6 +99,9 @@ class Judge:
 def decide(curve: Curve, *, judge: Judge | None = None) -> Estimate:
     """The estimate that the curves bear out."""
     errors, distances = tuple(curve.errors()), tuple(curve.distances())
+    if len(errors) < 2:
+        reason = f"members of {len(errors)} head counts were trained without diverging, and two are needed."
+        return Estimate(None, None, "cannot tell", None, {}, errors, distances, (reason,))
     lowest = min(point.value for point in errors)
     if min(point.high for point in errors) > LEARNT_NOTHING:
         reason = (

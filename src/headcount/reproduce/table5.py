@@ -2,8 +2,8 @@
 
 The paper says: no positional encoding, no layer norm. It does not say whether its first layer has a residual
 connection or a feed-forward network, nor whether the class token reads in it. Here all three are there, as in
-common transformers. Then a layer of h heads can serve twice, at the class token and at the tokens, and two
-layers of one head come as far as one layer of three: so do the paper's numbers in Tables 3 and 5.
+common transformers: a layer of h heads then serves twice, at the class token and at the tokens. In the paper
+two layers of one head come as far as one layer of three (its Tables 5 and 3), which asks for something like it.
 """
 
 from dataclasses import replace
