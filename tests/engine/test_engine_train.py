@@ -78,12 +78,12 @@ def plain_training(trial, data):
 def test_the_engine_agrees_with_a_plain_loop_in_double_precision(change):
     """Padded to three heads, vmapped, in slices, the gradient of the pooling by hand."""
     # A rate and a 1/sqrt(n) that float32 holds exactly: they are float32 in the engine.
-    agrees_with_a_plain_loop(
+    assert_agrees_with_a_plain_loop(
         tiny_grid(heads=(1, 3), head_dim=(4,), learning_rate=(2.0**-7,), **change).trials()
     )
 
 
-def agrees_with_a_plain_loop(trials):
+def assert_agrees_with_a_plain_loop(trials):
     (pack,) = plan(trials, GPU)
     training = PackTraining(pack, GPU)
     with jax.enable_x64(True):
@@ -117,7 +117,7 @@ def trials_on(data, **changes):
 @pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
 @pytest.mark.parametrize("masked", [False, True], ids=["all tokens", "masked"])
 def test_a_persons_own_data_is_learnt_as_by_a_plain_loop(labels, masked):
-    agrees_with_a_plain_loop(trials_on(own_data(labels=labels, masked=masked)))
+    assert_agrees_with_a_plain_loop(trials_on(own_data(labels=labels, masked=masked)))
 
 
 def test_a_member_that_sees_no_positions_stays_blind_among_members_that_do():

@@ -3,7 +3,7 @@
 The paper says: no positional encoding, no layer norm. It does not say whether its first layer has a residual
 connection or a feed-forward network, nor whether the class token reads in it. Here all three are there, as in
 common transformers: a layer of h heads then serves twice, at the class token and at the tokens. In the paper
-two layers of one head come as far as one layer of three (its Tables 5 and 3), which asks for something like it.
+two layers of one head come as far as one layer of three (its Tables 5 and 3), as if it were so there too.
 """
 
 from dataclasses import replace
