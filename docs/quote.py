@@ -9,7 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import pandas as pd
 from headcount.estimate import transitions
 from headcount.report import error_against_length, save_chart
 from headcount.report.collisions_chart import collisions_chart
+from headcount.report.panel_chart import panels_chart
 from headcount.report.reproduction import columns, written
 from headcount.reproduce import FULL, ITEMS
 from headcount.reproduce.polishing import to_polish
@@ -26,6 +27,7 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PICTURE = ROOT / "docs" / "transition.svg"
 COLLISIONS = ROOT / "docs" / "theory" / "collisions.svg"
+REPRODUCED = ROOT / "docs" / "reproduced"
 
 
 def demo() -> str:
@@ -133,18 +135,26 @@ def rates() -> str:
 
 
 def reproduced(name: str) -> str:
-    """The verdicts on an item, and its cells beside the paper's."""
-    item, frame = ITEMS[name], pd.read_parquet(RESULTS / "reproduce.parquet")
-    trials = {trial.id for trial in item.trials(FULL)}
-    if missing := len(trials - set(frame["trial"])):
-        return f"(Not run in full yet: {missing:,} of {len(trials):,} members are still to be trained.)"
-    rows = item.rows(frame, FULL, [wanted for _, wanted in to_polish(item, FULL, frame)])
+    """The verdicts on an item, its picture, and its cells beside the paper's, folded away."""
+    item, rows = ITEMS[name], _rows_of(name)
+    if rows is None:
+        return "(Not run in full yet.)"
     lines = [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in item.judge(rows)]
+    lines += ["", f"![{item.title}](reproduced/{name}.svg)", "", "<details><summary>All cells</summary>"]
     for panel in item.panels(rows):
         names = columns(panel)
         lines += ["", f"{panel.title}:", "", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
         lines += [f"| {' | '.join(cells)} |" for cells in written(panel)]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", "</details>"])
+
+
+@cache
+def _rows_of(name: str) -> pd.DataFrame | None:
+    """An item's rows, where all of its members were trained."""
+    item, frame = ITEMS[name], pd.read_parquet(RESULTS / "reproduce.parquet")
+    if {trial.id for trial in item.trials(FULL)} - set(frame["trial"]):
+        return None
+    return item.rows(frame, FULL, [wanted for _, wanted in to_polish(item, FULL, frame)])
 
 
 def _json(name: str) -> dict[str, Any]:
@@ -188,6 +198,10 @@ def main() -> None:
     save_chart(error_against_length(frame[frame["dimension"] == 3]), PICTURE, width=720)
     found = _json("collisions.json")["collisions"]
     save_chart(collisions_chart(found, dimension=4, title="max_sum, D = 4, d = 4"), COLLISIONS)
+    REPRODUCED.mkdir(exist_ok=True)
+    for name, item in ITEMS.items():
+        if (rows := _rows_of(name)) is not None:
+            save_chart(panels_chart(item.panels(rows)), REPRODUCED / f"{name}.svg")
 
 
 if __name__ == "__main__":

@@ -30,16 +30,26 @@ def for_each_member(
     `program` is a module-level function or a `functools.partial` of one, so that its compiled form is
     found again for the same shapes.
     """
+    call = compiled(program, each, shared, machine, tuned=tuned)
+    if machine.kind == "gpu":
+        return call(*each, *shared)
+    members = [_member(each, place) for place in range(len(jax.tree.leaves(each)[0]))]
+    return stack(_cores(machine.lanes).map(lambda mine: jax.device_get(call(*mine, *shared)), members))
+
+
+def compiled(
+    program: Program, each: tuple[Any, ...], shared: tuple[Any, ...], machine: Machine, *, tuned: bool = False
+) -> Any:
+    """What `for_each_member` calls, made ready and not called: for all members, or for one on a CPU."""
     if machine.kind == "gpu":
         axes = (0,) * len(each) + (None,) * len(shared)
-        options = None if tuned else QUICK_TO_COMPILE
-        return _executable(program, (*each, *shared), axes, options)(*each, *shared)
-    members = [
-        jax.tree.map(lambda leaf, place=place: np.asarray(leaf)[place], each)
-        for place in range(len(jax.tree.leaves(each)[0]))
-    ]
-    call = _executable(program, (*members[0], *shared), None, None)
-    return stack(_cores(machine.lanes).map(lambda mine: jax.device_get(call(*mine, *shared)), members))
+        return _executable(program, (*each, *shared), axes, None if tuned else QUICK_TO_COMPILE)
+    return _executable(program, (*_member(each, 0), *shared), None, None)
+
+
+def _member(each: tuple[Any, ...], place: int) -> tuple[Any, ...]:
+    one: tuple[Any, ...] = jax.tree.map(lambda leaf: np.asarray(leaf)[place], each)
+    return one
 
 
 def stack(trees: Iterable[Tree]) -> Tree:

@@ -23,16 +23,19 @@ class Cost:
     """A rough model of a machine's time: to compile a shape, and for a step of one member.
 
     `step` is spent whatever the size, `token` for a multiply-add of a token, `weight` for a weight of the
-    attention: reading, moving and writing it.
+    attention: reading, moving and writing it. `layer` is what a step costs a whole pack, however few its
+    members, for each layer in which tokens attend to tokens.
     """
 
     compile: float
     step: float
     token: float
     weight: float
+    layer: float
 
 
-COSTS = {"cpu": Cost(2.5, 2e-4, 1.05e-9, 0.0), "gpu": Cost(12.0, 4e-6, 1.65e-12, 3e-11)}
+COSTS = {"cpu": Cost(2.5, 2e-4, 1.05e-9, 0.0, 0.0), "gpu": Cost(12.0, 4e-6, 1.65e-12, 3e-11, 5e-4)}
+SOFTMAX = 12  # multiply-adds that take as long as a weight of a token on a token: moving it about
 
 
 @dataclass(frozen=True)
@@ -112,7 +115,7 @@ def step_seconds(architecture: Architecture, trial: Trial, machine: Machine) -> 
     """A rough time of one step of one member: the folded form's multiply-adds, and the weights."""
     hidden, heads, width = architecture.encoder_sizes[-2], architecture.heads, architecture.width
     token = hidden * (architecture.token_dim + 2 * heads)
-    token += (architecture.layers - 1) * (4 * width**2 + 2 * width * trial.length)
+    token += (architecture.layers - 1) * (4 * width**2 + SOFTMAX * heads * trial.length)
     cost = COSTS[machine.kind]
     tokens = trial.training.batch_size * trial.length
     return cost.step + cost.token * tokens * token + cost.weight * 4 * architecture.layers * width**2
@@ -152,8 +155,9 @@ def _buckets(group: Sequence[Trial], machine: Machine) -> list[list[Trial]]:
     columns = [shapes[shape] for shape in sorted(shapes)]
 
     def seconds(bucket: list[Trial]) -> float:
-        steps = len(bucket) * bucket[0].training.steps / machine.lanes
-        return COSTS[machine.kind].compile + steps * step_seconds(_hull(bucket), bucket[0], machine)
+        steps, architecture, cost = bucket[0].training.steps, _hull(bucket), COSTS[machine.kind]
+        alone = cost.compile + steps * (architecture.layers - 1) * cost.layer
+        return alone + len(bucket) * steps / machine.lanes * step_seconds(architecture, bucket[0], machine)
 
     best: list[tuple[float, list[list[Trial]]]] = [(0.0, [])]
     for end in range(1, len(columns) + 1):

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,7 +13,7 @@ from jaxtyping import Array, Float
 
 from headcount.engine.data import Data, data_of
 from headcount.engine.judgement import sample_costs
-from headcount.engine.lanes import for_each_member, stack
+from headcount.engine.lanes import Program, compiled, for_each_member, stack
 from headcount.engine.machine import Machine, this_machine
 from headcount.engine.member import Conditions, Member, advance, predict, start
 from headcount.engine.pack import Pack, plan
@@ -20,11 +21,15 @@ from headcount.engine.polish import polish
 from headcount.engine.spec import Trial
 from headcount.models import Padding, Transformer, pad, unpad
 
+# A program, what each member gives it, and what all of them share.
+Call = tuple[Program, tuple[Any, ...], tuple[Any, ...]]
+
 CHUNK_SECONDS = {"cpu": 1.0, "gpu": 3.0}
 
 # A pack that sees this many tokens or more repays on a GPU the longer compiling of tuned kernels; a little
 # above the break-even that benchmarks/scale.py measures, so that a short pack shows its first errors sooner.
-TOKENS_WORTH_TUNING = 1.4e10
+# Where tokens attend to tokens there is more to gain with each.
+TOKENS_WORTH_TUNING, ATTENDING_TOKENS_WORTH_TUNING = 1.4e10, 1e9
 
 # A slice of the batch whose hidden features are this many numbers stays in a core's cache.
 CACHED_FEATURES = 1 << 18
@@ -74,7 +79,9 @@ class PackTraining:
         self.state = initial_state(pack) if state is None else state
         self._periods = 1
         sequences = len(pack.trials) * self.training.steps * self.training.batch_size
-        self.tuned = sequences * pack.length >= TOKENS_WORTH_TUNING
+        attending = pack.architecture.layers > 1
+        worth = ATTENDING_TOKENS_WORTH_TUNING if attending else TOKENS_WORTH_TUNING
+        self.tuned = sequences * pack.length >= worth
 
     @property
     def step(self) -> int:
@@ -92,9 +99,10 @@ class PackTraining:
         return np.asarray(self.state.best_error)
 
     def compile(self) -> float:
-        """Make the program ready (a call that trains for no period); returns the seconds it took."""
+        """Make its programs ready without running them; returns the seconds it took."""
         began = time.perf_counter()
-        self._advance(0)
+        compiled(*self._advancing(0), self.machine, tuned=self.tuned)
+        compiled(*self._predicting, self.machine)
         return time.perf_counter() - began
 
     def chunk(self) -> None:
@@ -108,8 +116,7 @@ class PackTraining:
 
     def outcomes(self) -> list[Outcome]:
         """The best state of each member, judged once on all data; errors are summed in float64."""
-        program = partial(_predictions, slice_size=self.slice_size)
-        predicted = for_each_member(program, (self.state.best, self.conditions), (self.data,), self.machine)
+        predicted = for_each_member(*self._predicting, self.machine)
         splits = (self.data.train, self.data.validation, self.data.test)
         datasets = np.asarray(self.conditions.dataset)
         costs = [
@@ -145,14 +152,21 @@ class PackTraining:
         return best if best * 4 > min(fitting, batch) else batch
 
     def _advance(self, periods: int) -> Member:
+        state: Member = jax.block_until_ready(
+            for_each_member(*self._advancing(periods), self.machine, tuned=self.tuned)
+        )
+        return state
+
+    def _advancing(self, periods: int) -> Call:
         # How long they train is told to members as a number: a longer run needs no other program.
         alike = replace(self.training, steps=self.training.evaluate_every, warmup=0)
         program = partial(advance, training=alike, slice_size=self.slice_size)
-        each, shared = (self.state, self.conditions), (self.data, np.int32(periods))
-        state: Member = jax.block_until_ready(
-            for_each_member(program, each, shared, self.machine, tuned=self.tuned)
-        )
-        return state
+        return program, (self.state, self.conditions), (self.data, np.int32(periods))
+
+    @property
+    def _predicting(self) -> Call:
+        program = partial(_predictions, slice_size=self.slice_size)
+        return program, (self.state.best, self.conditions), (self.data,)
 
     def _model(self, place: int) -> Transformer:
         """The member's best model in its own size, with the standardisation of y undone in its last layer."""

@@ -127,14 +127,16 @@ class TokenLayer(eqx.Module):
         head_mask: Array | None,
         padding: Padding | None,
     ) -> Float[Array, "width reader"]:
-        keys, values = self.attention.per_query_head()
-        query = jnp.einsum("er,hne->hnr", readers, self.attention.query)
-        key = jnp.einsum("et,hne->hnt", tokens, keys)
-        value = jnp.einsum("et,hne->hnt", tokens, values)
-        scale = self.architecture.logit_scale if padding is None else padding.logit_scale
-        weights = softmax(jnp.einsum("hnr,hnt->hrt", query, key) * scale, mask)
+        """All heads' features from one product each: a GPU is slow at many small ones."""
+        heads, feature, width = self.attention.query.shape
+        keys_and_values = jnp.stack(self.attention.per_query_head()).reshape(-1, width)
+        query = (self.attention.query.reshape(-1, width) @ readers).reshape(heads, feature, -1)
+        key, value = (keys_and_values @ tokens).reshape(2, heads, feature, -1)
+        query *= self.architecture.logit_scale if padding is None else padding.logit_scale
+        weights = softmax(jnp.einsum("hnr,hnt->hrt", query, key), mask)
         read = jnp.einsum("hrt,hnt->hnr", weights, value)
-        return jnp.einsum("ehn,hnr->er", self.attention.output, keep(read, head_mask))
+        joined = keep(read, head_mask).reshape(heads * feature, -1)
+        return jnp.asarray(self.attention.output).reshape(width, -1) @ joined
 
 
 class Transformer(eqx.Module):

@@ -1,6 +1,7 @@
 """A panel of a reproduction as a chart: our errors as full lines, the paper's as broken ones."""
 
 from collections.abc import Sequence
+from math import log
 from typing import Any
 
 import altair as alt
@@ -11,6 +12,7 @@ from headcount.report.error_axis import Decades, decades
 from headcount.reproduce import Panel
 
 HEIGHT = 300
+MOST_TICKS = 8
 TITLES = {
     "heads": "heads h",
     "length": "length T",
@@ -21,7 +23,12 @@ TITLES = {
 }
 OURS, PAPER = "ours: minimum over seeds", "the paper"
 _KINDS = alt.Legend(
-    orient="top", symbolType="stroke", symbolSize=600, symbolStrokeColor="gray", labelLimit=300
+    orient="top",
+    symbolType="stroke",
+    symbolSize=600,
+    symbolStrokeColor="gray",
+    labelLimit=300,
+    columnPadding=30,
 )
 _TEXT: dict[str, Any] = {
     **{"labelColor": "currentColor", "labelFontSize": 12},
@@ -34,10 +41,10 @@ def panel_chart(panel: Panel) -> alt.LayerChart:
     return calm(panel_layers(panel)).properties(width="container")
 
 
-def panels_chart(panels: Sequence[Panel]) -> alt.VConcatChart:
-    """All panels below each other, for a file of its own."""
-    layers = [panel_layers(panel).properties(width=460, title=panel.title) for panel in panels]
-    chart: alt.VConcatChart = calm(alt.vconcat(*layers).resolve_scale(color="independent"))
+def panels_chart(panels: Sequence[Panel]) -> alt.ConcatChart:
+    """All panels, two in a row, for a file of its own."""
+    layers = [panel_layers(panel).properties(width=400, title=panel.title) for panel in panels]
+    chart: alt.ConcatChart = calm(alt.concat(*layers, columns=2).resolve_scale(color="independent"))
     return chart
 
 
@@ -124,8 +131,21 @@ def _across(panel: Panel) -> alt.X:
         f"{panel.across}:Q",
         title=title,
         scale=alt.Scale(type="log", base=2, domain=[values[0] / 1.2, values[-1] * 1.2], nice=False),
-        axis=alt.Axis(values=values, format="~s" if values[-1] >= 1000 else "~g", grid=False),
+        axis=alt.Axis(values=_sparse(values), format="~s" if values[-1] >= 1000 else "~g", grid=False),
     )
+
+
+def _sparse(values: list[float]) -> list[float]:
+    """Few enough of the values, far enough from each other, to be written along an axis.
+
+    >>> _sparse([8, 10, 12, 16, 64])
+    [8, 12, 16, 64]
+    """
+    kept = values[:1]
+    for value in values[1:]:
+        if log(value / kept[-1]) >= log(values[-1] / values[0]) / MOST_TICKS:
+            kept.append(value)
+    return kept
 
 
 def _mark(panel: Panel) -> str:

@@ -12,7 +12,7 @@ from headcount.errors import InvalidInput
 
 PIXELS_PER_INCH = 192
 
-Chart = alt.LayerChart | alt.HConcatChart | alt.VConcatChart | alt.Chart
+Chart = alt.LayerChart | alt.HConcatChart | alt.VConcatChart | alt.ConcatChart | alt.Chart
 
 WRITERS: Mapping[str, Callable[[Any], bytes]] = {
     ".svg": lambda chart: vl_convert.vegalite_to_svg(chart.to_dict()).encode(),

@@ -10,14 +10,16 @@ import pandas as pd
 from headcount.engine import Grid
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import Item, Panel
-from headcount.reproduce.paper import TABLE_2, TABLE_3, Published
+from headcount.reproduce.paper import TABLE_2, TABLE_3, TABLE_5, Published
 from headcount.reproduce.recipe import Recipe, maxima
 from headcount.reproduce.summary import summarise
+from headcount.reproduce.table5 import TWO_LAYERS, shorter
 
 D = 4
 HEADS = (3, 4)
 ONE_TOO = (1, *HEADS)
 ANGLES = (3, 6, 12, 25, 45, 90)
+LAYERED, LAYERED_ANGLES = "two layers, angle", (3, 6, 25)
 DRAWS = (0, 1, 2, 3, 4, 5, 6, 7)
 SAMPLES = (1_000, 2_000, 4_000, 8_000, 32_000, 128_000)
 SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)  # of the recipe's steps
@@ -36,7 +38,7 @@ def gaussian(draw: int) -> list[list[float]]:
 
 
 def grids(recipe: Recipe) -> dict[str, Grid]:
-    """Each variant at one length, just below D and at D; with one head too where that may explain Table 2."""
+    """Each variant at one length, just below D and at D; with one head where that may explain the paper's."""
     cheaper = recipe.lighter(lengths=(recipe.middle_length,))
 
     draws = DRAWS[:3] if recipe.quick else DRAWS
@@ -47,6 +49,10 @@ def grids(recipe: Recipe) -> dict[str, Grid]:
     def trained(heads: tuple[int, ...] = HEADS, **changes: Any) -> Grid:
         return cheaper.grid(maxima(D), heads=heads, training=replace(recipe.training, **changes))
 
+    def layered(directions: object) -> Grid:
+        recipe_of_table5 = replace(shorter(recipe), seeds=cheaper.seeds, lengths=cheaper.lengths)
+        return recipe_of_table5.grid(maxima(D, directions=directions), heads=(1,), **TWO_LAYERS)
+
     steps = [max(100, int(recipe.training.steps * share) // 100 * 100) for share in SHARES]
     return {
         **{f"angle = {angle}": directed(at_an_angle(angle)) for angle in ANGLES},
@@ -54,6 +60,7 @@ def grids(recipe: Recipe) -> dict[str, Grid]:
         **{f"gaussian draw = {draw}": directed(gaussian(draw), ONE_TOO) for draw in draws},
         **{f"sequences = {count}": trained(train_samples=count) for count in SAMPLES},
         **{f"steps = {count}": trained(ONE_TOO, steps=count, warmup=None) for count in steps},
+        **{f"{LAYERED} = {angle}": layered(at_an_angle(angle)) for angle in LAYERED_ANGLES},
         "layer norm = 0": cheaper.grid(maxima(D), heads=HEADS),
         "layer norm = 1": cheaper.grid(maxima(D), heads=HEADS, model=(("layer_norm", True),)),
     }
@@ -72,7 +79,7 @@ def _families(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def panels(frame: pd.DataFrame) -> list[Panel]:
     """A panel per family."""
     return [
-        Panel(family, table, across="value", lines="heads", enough=D)
+        Panel(family, table, across="value", lines="heads", enough=2 if family == LAYERED else D)
         for family, table in _families(frame).items()
     ]
 
@@ -82,7 +89,7 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
     families = _families(frame)
     length = int(frame["length"].iloc[0])
     return [
-        *(_visible(family, table) for family, table in families.items()),
+        *(_visible(family, table) for family, table in families.items() if family != LAYERED),
         *(
             _reached(family, families[family], heads, length, published)
             for family, heads, published in (
@@ -90,6 +97,7 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
                 ("gaussian draw", 3, TABLE_2),
                 ("gaussian draw", 3, TABLE_3),
                 ("angle", 3, TABLE_3),
+                (LAYERED, 1, TABLE_5),
             )
         ),
     ]
