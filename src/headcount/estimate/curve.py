@@ -14,8 +14,7 @@ from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import log_softmax
-from scipy.stats import rankdata
+from scipy.special import softmax
 
 WIDE = 3  # how many of the largest head counts stand for "heads to spare"
 GOOD = 1.5  # times the best validation error among them
@@ -87,8 +86,7 @@ class Curve:
     def distances(self) -> list[Point]:
         """The distance curve: mean squares over the variance of what the reference puts out.
 
-        Scores of labels are compared by rank: how sure a member is of a label says more about how long it
-        was trained than about what it sees.
+        Scores of labels are compared as probabilities: far from where labels meet, scores may differ at will.
         """
         return [_point(heads, self._apart(self.selected(heads))) for heads in self.heads]
 
@@ -96,10 +94,7 @@ class Curve:
         """How far each output is from the mean of the reference members that are not this one."""
         others = [other for other in self.reference if other is not member] or [self._next_best(member)]
         mean = np.mean([self._meant(other) for other in others], axis=0)
-        mine = self._meant(member)
-        if self.labels:
-            mine, mean = _ranked(mine), _ranked(mean)
-        apart: Costs = ((mine - mean) ** 2).mean(axis=-1) / mean.var(axis=0).mean()
+        apart: Costs = ((self._meant(member) - mean) ** 2).mean(axis=-1) / mean.var(axis=0).mean()
         return apart
 
     def _next_best(self, member: Tried) -> Tried:
@@ -108,18 +103,12 @@ class Curve:
         return min(others, key=lambda other: other.validation_error)
 
     def _meant(self, member: Tried) -> Float[np.ndarray, "sample output"]:
-        """Numbers as they are; of scores, log-probabilities less their mean: what does not matter is gone."""
+        """Numbers as they are, scores as probabilities."""
         outputs = np.asarray(member.outputs, np.float64)
         if not self.labels:
             return outputs
-        scores: np.ndarray = log_softmax(outputs, axis=-1)
-        return scores - scores.mean(axis=-1, keepdims=True)
-
-
-def _ranked(scores: Float[np.ndarray, "sample output"]) -> Float[np.ndarray, "sample output"]:
-    """Each score's place among those of all samples, from 0 to 1."""
-    ranks: np.ndarray = rankdata(scores, axis=0) / len(scores)
-    return ranks
+        probabilities: np.ndarray = softmax(outputs, axis=-1)
+        return probabilities
 
 
 def _point(heads: int, costs: Costs) -> Point:

@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
+from scipy.optimize import isotonic_regression
+from scipy.special import expit
 
 from headcount.estimate.curve import Curve, Point, values
 from headcount.version import __version__
@@ -78,21 +80,22 @@ class Estimate:
 class Judge:
     """How likely a fall of the distance is the last that counts: a logistic law with calibrated weights.
 
-    - `gap`: weight of the log of how far h − 1 heads are beyond all that have more.
-    - `level`: weight of the decimal log of the distance of h − 1 heads itself.
+    More heads can do all that fewer can, so the curve is first made to fall throughout (isotonic regression):
+    what rises in it is chance.
+
+    - `gap`: weight of the log of how far it falls from h − 1 to h.
+    - `level`: weight of the decimal log of the distance of h − 1 heads itself, from 1e-3 on.
     """
 
-    constant: float = -6.0
-    gap: float = 2.5
-    level: float = 3.0
+    constant: float = -5.3
+    gap: float = 3.5
+    level: float = 1.0
 
     def chances(self, distances: Float[np.ndarray, " head_count"]) -> Float[np.ndarray, " head_count"]:
         """For every number of heads but the first, the chance that one less is not enough."""
-        logs = np.log(np.maximum(distances, 1e-12))
-        after = np.maximum.accumulate(logs[::-1])[::-1]
-        gaps, levels = logs[:-1] - after[1:], np.log10(np.maximum(distances[:-1], 1e-12)) + 3
-        scores = self.constant + self.gap * gaps + self.level * levels
-        chances: np.ndarray = 1 / (1 + np.exp(-np.clip(scores, -30, 30)))
+        logs = isotonic_regression(np.log(np.maximum(distances, 1e-12)), increasing=False).x
+        scores = self.constant + self.gap * (logs[:-1] - logs[1:]) + self.level * (logs[:-1] / np.log(10) + 3)
+        chances: np.ndarray = expit(scores)
         return chances
 
 
