@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ from headcount.engine import Store, run
 from headcount.errors import InvalidInput
 from headcount.estimate import members, study
 from headcount.estimate.study import Study
+from headcount.tasks import max_sum
 from headcount.tasks.arrays import data_set
 
 RANDOM = np.random.default_rng(0)
@@ -67,7 +69,7 @@ def test_what_is_printed_fits_a_terminal(monkeypatch, capsys, tmp_path):
     assert all(len(line) <= 80 for line in told.out.splitlines() if "Page" not in line)
     assert "A first look" in told.err and "So far: " in told.err and "Do positions help?" not in told.err
     written = json.loads((tmp_path / "out" / "estimate.json").read_text())
-    assert {row["heads"] for row in written["evidence"]["length"]} <= {1, 2, 3}
+    assert {row["heads"] for row in written["evidence"]["length"]["slopes"]} <= {1, 2, 3}
 
 
 def test_mistakes_are_one_line_and_leave_nothing_behind(monkeypatch, capsys, tmp_path):
@@ -131,6 +133,25 @@ def test_the_library_needs_no_folder_and_refuses_nonsense():
     for options in ({"most_heads": 2}, {"seed": -1}):
         with pytest.raises(InvalidInput):
             HeadCount(**options)
+
+
+def test_a_task_and_a_function_are_asked_at_half_the_length_too():
+    task = max_sum(dimension=2, token_dim=2)
+    asked = HeadCount(positions=False, most_heads=3)
+    found = asked.fit_task(task, length=6, samples=300).estimate.evidence["length"]
+    assert found["lengths"] == [3, 6]
+    assert [slope["heads"] for slope in found["slopes"]] == [1, 2, 3]
+    assert all(slope["interval"][0] <= slope["slope"] <= slope["interval"][1] for slope in found["slopes"])
+    same = asked.fit_target(
+        task.target,
+        lambda seed, samples, length: task.inputs(jax.random.key(seed), samples, length),
+        length=6,
+        samples=300,
+    )
+    assert same.estimate.evidence["length"] == found
+    for wrong in ({"length": 3}, {"samples": 100}):
+        with pytest.raises(InvalidInput):
+            asked.fit_task(task, **wrong)
 
 
 def test_with_all_kinds_of_positions_in_one_program_the_helpful_kind_is_taken(tmp_path):

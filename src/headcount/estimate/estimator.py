@@ -2,17 +2,22 @@
 
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from headcount.engine import run
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate
-from headcount.tasks.arrays import Target, data_set
+from headcount.tasks import DataSet, RetrievalTask
+from headcount.tasks.arrays import FEWEST_SAMPLES, Target, data_set
 from headcount.validation import whole_number
+
+Sampler = Callable[[int, int, int], Any]
 
 
 class HeadCount:
@@ -37,13 +42,38 @@ class HeadCount:
         self.seed = whole_number("seed", seed, at_least=0)
 
     def fit(self, x: Any, y: Any, mask: Any = None, *, target: Target = "auto") -> "HeadCount":
-        """Train what is needed to tell, and tell."""
+        """Train what is needed to tell, and tell, from samples as arrays."""
+        return self._fit(data_set(x, y, mask, target=target))
+
+    def fit_task(self, task: RetrievalTask, *, length: int = 32, samples: int = 10_000) -> "HeadCount":
+        """The same for a task of the library or of one's own."""
+        return self.fit_target(
+            task.target,
+            lambda seed, samples, length: task.inputs(jax.random.key(seed), samples, length),
+            length=length,
+            samples=samples,
+        )
+
+    def fit_target(
+        self, target: Callable[[Any], Any], sampler: Sampler, *, length: int = 32, samples: int = 10_000
+    ) -> "HeadCount":
+        """The same for a function of sequences; it is asked at half the length too.
+
+        - `target`: takes x [samples, length, token_dim] and returns y [samples] or [samples, k].
+        - `sampler`: takes a seed, a number of samples and a length, and returns x.
+        """
+        length = whole_number("length", length, at_least=4)
+        samples = whole_number("samples", samples, at_least=FEWEST_SAMPLES)
+        whole, half = (sampler(self.seed, samples, size) for size in (length, length // 2))
+        return self._fit(data_set(whole, target(whole)), data_set(half, target(half)))
+
+    def _fit(self, data: DataSet, half: DataSet | None = None) -> "HeadCount":
         began = time.perf_counter()
-        data = data_set(x, y, mask, target=target)
         with self._folder() as folder:
             study = Study.of(
                 data, folder, most_heads=self.most_heads, positions=self.positions, seed=self.seed
             )
+            study = replace(study, half=half)
             while (stage := study.next_stage()) is not None:
                 for _ in run(stage.trials, study.store, keep_models=True):
                     pass

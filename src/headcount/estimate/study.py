@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +26,7 @@ from headcount.engine import Store, Trial, this_machine
 from headcount.engine.data import Split, data_of
 from headcount.engine.judgement import sample_costs
 from headcount.estimate.curve import Curve, Tried
+from headcount.estimate.lengths import over_groups, over_two
 from headcount.estimate.members import Recipe
 from headcount.estimate.salience import SALIENT, Salience, salience
 from headcount.estimate.verdict import Estimate, decide, pooled
@@ -51,6 +53,7 @@ class Stage:
 class Study:
     """A data set, the recipe of its members and where they are kept.
 
+    - `half`: the same task at half the length, where it can be asked for samples of any.
     - `positions`: whether the encoder may be told the position of a token.
     - `thorough`: whether all head counts are trained in full, or only those that matter.
     """
@@ -61,6 +64,7 @@ class Study:
     positions: bool = True
     thorough: bool = False
     seed: int = 0
+    half: DataSet | None = None
 
     @classmethod
     def of(cls, data: DataSet, folder: Path, *, most_heads: int, positions: bool, seed: int) -> "Study":
@@ -72,7 +76,7 @@ class Study:
 
     def next_stage(self) -> Stage | None:
         """What must be trained before more can be said; None when all is."""
-        for stage in (self._probe, self._quick_sweep, self._sweep):
+        for stage in (self._probe, self._quick_sweep, self._sweep, self._half_sweep):
             made = stage()
             if self._outputs(made.trials) is None:
                 return made
@@ -105,7 +109,7 @@ class Study:
 
     def frame(self) -> pd.DataFrame:
         """The rows of all members of this study."""
-        stages = (self._probe(), self._quick_sweep(), self._sweep())
+        stages = (self._probe(), self._quick_sweep(), self._sweep(), self._half_sweep())
         mine = [trial.id for stage in stages for trial in stage.trials]
         frame = self.store.frame()
         return frame[frame["trial"].isin(mine)].reset_index(drop=True)
@@ -125,7 +129,7 @@ class Study:
 
     def _best(self, heads: int | None) -> tuple[Trial, Transformer]:
         trials = self._sweep().trials
-        kind = self._helpful(trials) if self.thorough else trials[0].architecture.positions
+        kind = self._kind_in(trials)
         trials = tuple(trial for trial in trials if trial.architecture.positions == kind)
         counts = {trial.architecture.heads for trial in trials}
         wanted = heads if heads in counts else max(counts)
@@ -179,6 +183,14 @@ class Study:
             trials = self._over(self.recipe, sorted(heads))
         return Stage("A closer look", trials)
 
+    def _half_sweep(self) -> Stage:
+        """The quick sweep at half the length: below D its error is lower, from D on it is not."""
+        if self.half is None:
+            return Stage("", ())
+        recipe = replace(self.recipe.quick(), positions=self._kind_in(self._quick_sweep().trials))
+        trials = recipe.trials(self.half, self._all_heads, seed=self.seed)
+        return Stage("The same at half the length", trials)
+
     @property
     def _all_heads(self) -> Sequence[int]:
         return range(1, self.recipe.most_heads + 1)
@@ -191,6 +203,11 @@ class Study:
             for kind in kinds
             for trial in self._with_another_try(replace(recipe, positions=kind), heads)
         )
+
+    def _kind_in(self, trials: Sequence[Trial]) -> PositionInput:
+        """The positions that these members have, or of two kinds the better one."""
+        kinds = {trial.architecture.positions for trial in trials}
+        return self._helpful(trials) if len(kinds) > 1 else kinds.pop()
 
     def _helpful(self, trials: Sequence[Trial]) -> PositionInput:
         """The positions that help, by the widest of these members."""
@@ -244,7 +261,7 @@ class Study:
         return dict(zip(frame["trial"], map(float, frame["validation_error"]), strict=True))
 
     def _curve(self, trials: Sequence[Trial]) -> Curve:
-        kind = self._helpful(trials) if self.thorough else trials[0].architecture.positions
+        kind = self._kind_in(trials)
         trials = [trial for trial in trials if trial.architecture.positions == kind]
         outputs, errors = self._outputs(trials), self._errors(trials)
         assert outputs is not None, "asked for before its stage was trained"
@@ -264,19 +281,17 @@ class Study:
         x, mask = self._some(count)
         return np.full(len(x), self.data.length) if mask is None else mask.sum(axis=1)
 
-    def _by_length(self, curve: Curve) -> list[dict[str, float]] | None:
-        """The slope of log error on log T of every head count, where lengths differ."""
+    def _by_length(self, curve: Curve) -> dict[str, Any] | None:
+        if self.half is not None:
+            shorter = replace(self, data=self.half, half=None)
+            errors = (
+                study._curve(trials).errors()
+                for study, trials in (
+                    (shorter, self._half_sweep().trials),
+                    (self, self._quick_sweep().trials),
+                )
+            )
+            return over_two(*errors, lengths=(self.half.length, self.data.length))
         if self._test.mask is None:
             return None
-        lengths = np.asarray(self._test.mask)[0].sum(axis=1)
-        edges = np.unique(np.quantile(lengths, (0, 1 / 3, 2 / 3, 1)))
-        if len(edges) < 3:
-            return None
-        bins = np.clip(np.searchsorted(edges, lengths, side="right") - 1, 0, len(edges) - 2)
-        places = [np.log(lengths[bins == place].mean()) for place in range(len(edges) - 1)]
-        found = []
-        for heads in curve.heads:
-            costs = curve.selected(heads).costs
-            levels = [np.log(max(costs[bins == place].mean(), 1e-12)) for place in range(len(edges) - 1)]
-            found.append({"heads": heads, "slope": float(np.polyfit(places, levels, 1)[0])})
-        return found
+        return over_groups(curve, np.asarray(self._test.mask)[0].sum(axis=1))

@@ -52,6 +52,7 @@ def write_estimate(
         deciding=deciding_chart(found.errors, found.distances, dimension=found.dimension).to_dict(),
         counts=salience_chart(pictures.counts, dimension=found.dimension).to_dict(),
         looks=attention_chart(pictures.weights).to_dict(),
+        length=found.evidence.get("length"),
         costs=list(costs(found, data, member)),
         points=[
             (error, distance, found.probabilities.get(error.heads))

@@ -1,0 +1,57 @@
+"""How the error moves with the length: below D it grows, from D on it does not.
+
+Where sequences of a data set differ in length they are told apart by it; where samples of any length can be
+had, half of it is tried too.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from headcount.estimate.curve import Curve, Point
+
+GROUPS = 3
+_SMALLEST = 1e-12
+
+
+def over_groups(curve: Curve, lengths: Int[np.ndarray, " sample"]) -> dict[str, Any] | None:
+    """The slope of log error on log T for each head count, over thirds of the sequences by length.
+
+    None where their lengths do not differ enough to be told apart.
+    """
+    edges = np.unique(np.quantile(lengths, np.linspace(0, 1, GROUPS + 1)))
+    if len(edges) < 3:
+        return None
+    group = np.clip(np.searchsorted(edges, lengths, side="right") - 1, 0, len(edges) - 2)
+    groups = [group == place for place in range(len(edges) - 1)]
+    means = [float(lengths[members].mean()) for members in groups]
+    slopes = []
+    for heads in curve.heads:
+        costs = curve.selected(heads).costs
+        levels = [np.log(max(costs[members].mean(), _SMALLEST)) for members in groups]
+        slopes.append({"heads": heads, "slope": float(np.polyfit(np.log(means), levels, 1)[0])})
+    return {"lengths": means, "slopes": slopes}
+
+
+def over_two(short: Sequence[Point], long: Sequence[Point], *, lengths: tuple[int, int]) -> dict[str, Any]:
+    """The same between two lengths, with what the intervals of the errors leave open."""
+    whole, span = {point.heads: point for point in long}, np.log(lengths[1] / lengths[0])
+
+    def slope(before: float, after: float) -> float:
+        return float(np.log(max(after, _SMALLEST) / max(before, _SMALLEST)) / span)
+
+    slopes = [
+        {
+            "heads": point.heads,
+            "slope": slope(point.value, whole[point.heads].value),
+            "interval": [
+                slope(point.high, whole[point.heads].low),
+                slope(point.low, whole[point.heads].high),
+            ],
+        }
+        for point in short
+        if point.heads in whole
+    ]
+    return {"lengths": list(lengths), "slopes": slopes}

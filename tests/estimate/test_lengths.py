@@ -1,0 +1,43 @@
+"""Slopes of the error over the length, from curves that are made up."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headcount.estimate.curve import Curve, Point, Tried
+from headcount.estimate.lengths import over_groups, over_two
+
+LENGTHS = np.repeat([8, 16, 32], 200)
+
+
+def curve(*exponents: float) -> Curve:
+    """A member for each number of heads, whose costs are powers of the length."""
+    tried = [
+        Tried(heads, 0.1, np.zeros((len(LENGTHS), 1)), 1e-3 * LENGTHS**exponent)
+        for heads, exponent in enumerate(exponents, start=1)
+    ]
+    return Curve(tuple(tried), labels=False)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.floats(-3, 3), min_size=1, max_size=4))
+def test_the_exponents_are_found_over_groups(exponents):
+    found = over_groups(curve(*exponents), LENGTHS)
+    assert found is not None
+    assert found["lengths"] == [8.0, 16.0, 32.0]
+    np.testing.assert_allclose([row["slope"] for row in found["slopes"]], exponents, atol=1e-6)
+
+
+def test_lengths_that_hardly_differ_say_nothing():
+    assert over_groups(curve(1.0), np.full(len(LENGTHS), 8)) is None
+
+
+@given(st.floats(-3, 3), st.floats(1.0, 2.0))
+def test_between_two_lengths_the_interval_holds_the_slope(exponent, spread):
+    short, long = (Point(2, value, value / spread, value * spread) for value in (1e-3, 1e-3 * 2**exponent))
+    (row,) = over_two([short, Point(3, 1.0, 1.0, 1.0)], [long], lengths=(8, 16))["slopes"]
+    assert row["slope"] == pytest.approx(exponent, abs=1e-9)
+    low, high = row["interval"]
+    assert low <= row["slope"] <= high
+    assert high - low == pytest.approx(4 * np.log2(spread), abs=1e-9)
