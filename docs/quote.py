@@ -8,6 +8,7 @@ import argparse
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -15,7 +16,6 @@ from typing import Any
 
 import pandas as pd
 
-from headcount.estimate import transitions
 from headcount.report import error_against_length, save_chart
 from headcount.report.collisions_chart import collisions_chart
 from headcount.report.panel_chart import panels_chart
@@ -31,10 +31,11 @@ REPRODUCED = ROOT / "docs" / "reproduced"
 
 
 def demo() -> str:
-    frame = pd.read_parquet(RESULTS / "demo.parquet")
-    sentences = "\n".join(str(transition) for transition in transitions(frame))
-    machine = frame["device"].iloc[0]
-    return f"```\n{sentences}\n```\n\n({len(frame)} members, {frame['seconds'].sum():.0f} s on {machine}.)"
+    found = _json("demo.json")
+    lines = [*textwrap.wrap(found["sentence"], 100), ""]
+    lines += [f"h = {row['heads']}   error {row['error']:.1e}" for row in found["curve"]]
+    text = "\n".join(lines)
+    return f"```\n{text}\n```\n\n({found['seconds']:.0f} s on {found['machine']}.)"
 
 
 def engine() -> str:
@@ -194,8 +195,9 @@ def main() -> None:
                 document.write_text(quoted(text), encoding="utf-8")
     if check:
         sys.exit(f"{', '.join(stale)}: out of date, run `make docs`" if stale else None)
-    frame = pd.read_parquet(RESULTS / "demo.parquet")
-    save_chart(error_against_length(frame[frame["dimension"] == 3]), PICTURE, width=720)
+    table2 = _rows_of("table2")
+    assert table2 is not None, "the picture of the README needs table2"
+    save_chart(error_against_length(table2), PICTURE, width=720)
     found = _json("collisions.json")["collisions"]
     save_chart(collisions_chart(found, dimension=4, title="max_sum, D = 4, d = 4"), COLLISIONS)
     REPRODUCED.mkdir(exist_ok=True)

@@ -50,15 +50,19 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the data and of the first start.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """See the phase transition on this machine, in about a minute.
+    """How many heads does an example need? The main job, in about a minute.
 
-    Trains small transformers on y = sum of D maxima, for D = 2 and 3, with one head to D + 1. The error
-    falls by orders of magnitude at D heads, at every length.
+    Writes samples of y = sum of three maxima, with a little noise, to a file beside OUT, and asks `headcount
+    estimate` how many heads they need. Three is right: each maximum wants a head of its own.
     """
-    from headcount.demo import demo_trials
+    import numpy as np
 
-    command = f"headcount demo --out {shlex.quote(str(out))} --seed {seed}"
-    _run(demo_trials(seed=seed), out, title="headcount demo", command=command, as_json=as_json)
+    from headcount.demo import example_data
+    from headcount.engine.files import write_whole
+
+    example = out.with_name(f"{out.name}.npz")
+    write_whole(example, lambda file: np.savez(file, **example_data(seed=seed)))  # type: ignore[arg-type]
+    estimate(example, out, seed=seed, as_json=as_json)
 
 
 @app.command(epilog="Example:  headcount sweep spec.toml --out runs/mine")

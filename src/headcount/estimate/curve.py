@@ -5,7 +5,9 @@ has no such floor: those with heads enough agree with each other, however noisy 
 those with fewer do not. So there are two curves over h:
 
 - `error`: of the member that validation selects, on test data;
-- `distance`: of that member's outputs from the mean output of the good members with heads to spare.
+- `distance`: of that member's outputs from the mean output of the good members with heads to spare. The few
+  samples that are furthest apart are left out: members with heads enough are now and then far off on a
+  sample unlike all that they learnt from, members with fewer are off on most.
 """
 
 from collections.abc import Sequence
@@ -18,6 +20,7 @@ from scipy.special import softmax
 
 WIDE = 3  # how many of the largest head counts stand for "heads to spare"
 GOOD = 1.5  # times the best validation error among them
+FURTHEST = 0.02  # of the samples: left out of a distance
 RESAMPLES = 400
 Costs = Float[np.ndarray, " sample"]
 
@@ -88,7 +91,7 @@ class Curve:
 
         Scores of labels are compared as probabilities: far from where labels meet, scores may differ at will.
         """
-        return [_point(heads, self._apart(self.selected(heads))) for heads in self.heads]
+        return [_point(heads, typical(self._apart(self.selected(heads)))) for heads in self.heads]
 
     def _apart(self, member: Tried) -> Costs:
         """How far each output is from the mean of the reference members that are not this one."""
@@ -109,6 +112,11 @@ class Curve:
             return outputs
         probabilities: np.ndarray = softmax(outputs, axis=-1)
         return probabilities
+
+
+def typical(costs: Costs) -> Costs:
+    """All but the few largest."""
+    return np.sort(costs)[: len(costs) - int(FURTHEST * len(costs))]
 
 
 def _point(heads: int, costs: Costs) -> Point:

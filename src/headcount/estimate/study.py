@@ -10,7 +10,7 @@ without positions, and starts enough not to need another try.
 What is next follows from what the store holds and from nothing else, so a study that was killed goes on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -99,7 +99,7 @@ class Study:
             },
             "length": self._by_length(curve),
         }
-        return replace(pooled(decide(curve), share), evidence=evidence)
+        return replace(pooled(decide(curve), share), evidence=evidence, machine=this_machine().name)
 
     @property
     def has_quick_sweep(self) -> bool:
@@ -172,15 +172,20 @@ class Study:
         if interval is not None:
             around = range(interval[0] - 1, interval[1] + 2)
             heads &= {*around, self.recipe.most_heads - 1, self.recipe.most_heads}
+        challenged: set[int] = set()
         trials = self._over(self.recipe, sorted(heads))
         while self._outputs(trials) is not None:
-            # From one head below the interval to one above it, none may be missing.
-            interval = decide(self._curve(trials)).interval or (1, 1)
-            missing = set(self._all_heads) & set(range(interval[0] - 1, interval[1] + 2)) - heads
-            if not missing:
+            found = decide(self._curve(trials))
+            # From one head below the interval to one above it, none may be missing; and before D is told,
+            # D - 1 heads have failed from other starts too.
+            low, high = found.interval or (1, 1)
+            missing = set(self._all_heads) & set(range(low - 1, high + 2)) - heads
+            challenge = {(found.dimension or 1) - 1} - challenged - {0}
+            if not missing and not challenge:
                 break
-            heads |= missing
-            trials = self._over(self.recipe, sorted(heads))
+            heads |= missing | challenge
+            challenged |= challenge
+            trials = self._over(self.recipe, sorted(heads), again=challenged)
         return Stage("A closer look", trials)
 
     def _half_sweep(self) -> Stage:
@@ -195,13 +200,15 @@ class Study:
     def _all_heads(self) -> Sequence[int]:
         return range(1, self.recipe.most_heads + 1)
 
-    def _over(self, recipe: Recipe, heads: Sequence[int]) -> tuple[Trial, ...]:
+    def _over(
+        self, recipe: Recipe, heads: Sequence[int], *, again: Collection[int] = ()
+    ) -> tuple[Trial, ...]:
         """The sweep over these heads: on a GPU in one program for all kinds of positions."""
         kinds = self._kinds if self.thorough else (self._helpful(self._probe().trials),)
         return tuple(
             trial
             for kind in kinds
-            for trial in self._with_another_try(replace(recipe, positions=kind), heads)
+            for trial in self._with_another_try(replace(recipe, positions=kind), heads, again)
         )
 
     def _kind_in(self, trials: Sequence[Trial]) -> PositionInput:
@@ -220,16 +227,18 @@ class Study:
         helps = "both" in best and best["both"] + SLACK < SHARE * (best["none"] + SLACK)
         return "both" if helps else "none"
 
-    def _with_another_try(self, recipe: Recipe, heads: Sequence[int]) -> tuple[Trial, ...]:
-        """More starts for head counts that did worse than fewer heads: they got stuck."""
+    def _with_another_try(
+        self, recipe: Recipe, heads: Sequence[int], again: Collection[int]
+    ) -> tuple[Trial, ...]:
+        """More starts for some head counts, and for those that did worse than fewer heads: they got stuck."""
         trials = recipe.trials(self.data, heads, seed=self.seed)
         if self._outputs(trials) is None:
             return trials
-        errors, lowest, stuck = self._errors(trials), np.inf, []
+        errors, lowest, stuck = self._errors(trials), np.inf, list[int]()
         for count in heads:
             mine = [errors[trial.id] for trial in trials if trial.architecture.heads == count]
             best = float(np.nanmin([*mine, np.inf]))
-            if best > STUCK * lowest + SLACK / 3:
+            if count in again or best > STUCK * lowest + SLACK / 3:
                 stuck.append(count)
             lowest = min(lowest, best)
         return (*trials, *recipe.again().trials(self.data, stuck, seed=self.seed))

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
-from headcount.estimate.curve import Curve, Point, values
+from headcount.estimate.curve import Curve, Point, typical, values
 from headcount.version import __version__
 
 Word = Literal["retrieval", "one head is enough", "cannot tell"]
@@ -37,6 +37,7 @@ class Estimate:
     reasons: tuple[str, ...]
     evidence: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    machine: str = ""
 
     @property
     def sentence(self) -> str:
@@ -55,6 +56,7 @@ class Estimate:
     def to_json(self) -> dict[str, Any]:
         """As it is written to estimate.json."""
         return {
+            "sentence": self.sentence,
             "dimension": self.dimension,
             "interval": list(self.interval) if self.interval else None,
             "verdict": self.verdict,
@@ -72,6 +74,7 @@ class Estimate:
             ],
             "reasons": list(self.reasons),
             "seconds": round(self.seconds, 1),
+            "machine": self.machine,
             "version": __version__,
         }
 
@@ -121,7 +124,7 @@ def decide(curve: Curve, *, judge: Judge | None = None) -> Estimate:
         return Estimate(None, interval, "cannot tell", None, probabilities, errors, distances, (reason,))
     reasons = tuple(_reasons(dimension, errors, distances))
     word: Word = "one head is enough" if dimension == 1 else "retrieval"
-    recommended = _recommended(dimension, errors)
+    recommended = _recommended(dimension, curve)
     return Estimate(dimension, interval, word, recommended, probabilities, errors, distances, reasons)
 
 
@@ -173,15 +176,12 @@ def _interval(probabilities: dict[int, float]) -> tuple[int, int]:
     return low, high
 
 
-def _recommended(dimension: int, errors: tuple[Point, ...]) -> int:
-    """The first number of heads from D on whose error comes near the lowest."""
-    lowest = min(point.value for point in errors)
-    return next(
-        point.heads
-        for point in errors
-        if point.heads >= dimension
-        if point.value <= NEAR_THE_BEST * lowest + 1e-3 or point is errors[-1]
-    )
+def _recommended(dimension: int, curve: Curve) -> int:
+    """The first number of heads from D on whose error, of most samples, comes near the lowest."""
+    errors = {heads: float(typical(curve.selected(heads).costs).mean()) for heads in curve.heads}
+    enough = NEAR_THE_BEST * min(errors.values()) + 1e-3
+    from_here = [heads for heads in curve.heads if heads >= dimension]
+    return next((heads for heads in from_here if errors[heads] <= enough), from_here[-1])
 
 
 def _reasons(dimension: int, errors: tuple[Point, ...], distances: tuple[Point, ...]) -> list[str]:
