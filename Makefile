@@ -44,4 +44,4 @@ docs: .venv/test
 	touch $@ .venv/base
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo demo.npz

@@ -33,6 +33,19 @@ def test_the_distance_falls_at_d_whatever_the_noise(noise):
     np.testing.assert_allclose(errors[3:], noise**2 + 1e-4, rtol=0.1)
 
 
+def test_one_sample_far_off_is_in_the_error_and_not_in_the_distance():
+    curve = sweep(2)
+    member = curve.selected(2)
+    off = member.outputs.copy()
+    off[7] += 50.0
+    costs = member.costs.copy()
+    costs[7] += 2500.0
+    others = tuple(tried for tried in curve.tried if tried is not member)
+    spoilt = Curve((*others, Tried(2, member.validation_error, off, costs)), labels=False)
+    assert values(spoilt.errors())[1] > 0.5
+    assert values(spoilt.distances())[1] < 1.1 * values(curve.distances())[1]
+
+
 def test_the_selected_member_has_the_lowest_validation_error_and_finished():
     costs, outputs = np.ones(5), np.zeros((5, 1))
     errors = (np.nan, 0.5, 0.2, 0.4)

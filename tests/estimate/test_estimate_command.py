@@ -12,6 +12,7 @@ from headcount.engine import Store, run
 from headcount.errors import InvalidInput
 from headcount.estimate import members, study
 from headcount.estimate.study import Study
+from headcount.estimate.verdict import Estimate
 from headcount.tasks import max_sum
 from headcount.tasks.arrays import data_set
 
@@ -108,6 +109,19 @@ def test_a_study_goes_on_from_wherever_it_was_stopped(tmp_path):
         for a, b in zip(asked.estimate().errors, whole.estimate.errors, strict=True)
     ]
     assert max(apart) < 0.2
+
+
+def test_before_d_is_told_one_head_less_fails_from_other_starts(tmp_path, monkeypatch):
+    asked = Study(data_set(X, Y), Store(tmp_path), SMALL, positions=False)
+    three = Estimate(3, (3, 3), "retrieval", 3, {}, (), (), ())
+    monkeypatch.setattr(study, "decide", lambda curve: three)
+    while (stage := asked.next_stage()) is not None:
+        for _ in run(stage.trials, asked.store, keep_models=True):
+            pass
+    starts = {count: set() for count in (1, 2, 3)}
+    for trial in asked._sweep().trials:
+        starts[trial.architecture.heads].add(trial.seed)
+    assert starts[2] == {0, 1}
 
 
 def test_killed_between_weights_and_rows_it_trains_again(tmp_path):

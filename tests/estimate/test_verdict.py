@@ -100,6 +100,7 @@ def test_the_json_has_what_was_promised():
     assert set(found) == {
         *("dimension", "interval", "verdict", "recommended_heads", "evidence"),
         *("curve", "reasons", "seconds", "version"),
+        *("sentence", "machine"),
     }
     assert [point["heads"] for point in found["curve"]] == list(range(1, 9))
     assert all(point["interval"][0] <= point["error"] <= point["interval"][1] for point in found["curve"])

@@ -47,7 +47,7 @@ class Estimate:
         if self.dimension == 1:
             return f"One head is enough: {self.reasons[0]}"
         low, high = self.interval
-        span = f"D = {low} beyond doubt" if low == high else f"D lies in {low} to {high}"
+        span = f"95% interval: {low} alone" if low == high else f"95% interval: {low} to {high}"
         return (
             f"This task retrieves D = {self.dimension} things at once ({span}): "
             f"give it {self.recommended_heads} heads."
