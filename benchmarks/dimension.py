@@ -1,17 +1,18 @@
 """How often is the estimate right? Tasks of known dimension, controls, and what one would use otherwise.
 
 python benchmarks/dimension.py                    all reported tasks, on whatever machine this is
-python benchmarks/dimension.py --cpu              the 12 named ones
+python benchmarks/dimension.py --cpu              the 12 named ones, one after the other, each timed alone
 python benchmarks/dimension.py --calibration      the tasks that the settings were chosen by
 python benchmarks/dimension.py --summary          the table again, from the results alone
 
-Results go to benchmarks/results/dimension*.json, a row for each task; what is there is not run again.
+All tasks go through their stages together, so that members of different tasks share programs; what a task
+took is then its members' share of their packs. Members are kept in runs/dimension: what is there is not
+trained again. Results go to benchmarks/results/dimension*.json, a row for each task.
 """
 
 import argparse
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 from dimension_tasks import CALIBRATION, REPORTED, Known
 
-from headcount.engine import run, this_machine
+from headcount.engine import Advanced, Finished, Trial, run, this_machine
 from headcount.engine.files import write_whole
 from headcount.engine.machine import versions
 from headcount.estimate.study import Study
@@ -30,6 +31,7 @@ from headcount.reproduce.reversal import reversal_score
 from headcount.tasks import DataSet
 
 RESULTS = Path(__file__).parent / "results"
+WORK = Path("runs/dimension")
 NAMED = (
     *("directions D2", "directions D4", "directions D6 noise 0.02", "wells D2", "wells D3 noise 0.02"),
     *("subsets D3", "product D2", "vector D3", "directions D3 as 2 labels"),
@@ -43,48 +45,78 @@ def main() -> None:
     )
     for option in ("cpu", "calibration", "summary"):
         parser.add_argument(f"--{option}", action="store_true")
-    parser.add_argument("--seconds", type=float, default=np.inf, help="begin no task after so long")
+    parser.add_argument(
+        "--seconds", type=float, default=np.inf, help="stop after so long; run again to go on"
+    )
     parser.add_argument("--out", type=Path, help="the results file")
     chosen = parser.parse_args()
-    tasks: Sequence[Known] = CALIBRATION if chosen.calibration else REPORTED
     ending = "-calibration" if chosen.calibration else "-cpu" if chosen.cpu else ""
-    if chosen.cpu:
-        tasks = [task for task in tasks if task.name in NAMED]
     path = chosen.out or RESULTS / f"dimension{ending}.json"
-    rows = json.loads(path.read_text())["tasks"] if path.exists() else []
-    began = time.perf_counter()
     if not chosen.summary:
-        for task in tasks:
-            if task.name in {row["name"] for row in rows}:
-                continue
-            if time.perf_counter() - began > chosen.seconds:
-                break
-            rows.append(row := measured(task))
+        known: Sequence[Known] = CALIBRATION if chosen.calibration else REPORTED
+        tasks = [task for task in known if task.name in NAMED or not chosen.cpu]
+        clock = Clock(chosen.seconds)
+        groups = [[task] for task in tasks] if chosen.cpu else [tasks]
+        rows = [row for group in groups for row in measured(group, clock, alone=chosen.cpu)]
+        if len(rows) == len(tasks):
             write(path, rows)
-            told = f"{row['dimension']} in {row['interval']}, {row['seconds']:.0f} s"
-            print(f"{task.name:34s} D = {task.dimension}: {told}", file=sys.stderr, flush=True)
-    print("\n".join(summary(rows)))
+    print("\n".join(summary(json.loads(path.read_text())["tasks"])) if path.exists() else "Not finished yet.")
+
+
+class Clock:
+    """What is left of the time that a run may take."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end = time.perf_counter() + seconds
+
+    def is_up(self) -> bool:
+        """Whether nothing is left."""
+        return time.perf_counter() > self.end
 
 
 def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """All rows so far, whole or not at all."""
+    """All rows, whole or not at all."""
     found = {"machine": this_machine().name, "versions": versions(), "tasks": rows}
     text = json.dumps(found, indent=1, allow_nan=False) + "\n"
     write_whole(path, lambda file: file.write(text.encode()))
 
 
-def measured(task: Known) -> dict[str, Any]:
-    """The estimate of a task, and what the baselines make of the same data."""
-    data = task.data()
-    with tempfile.TemporaryDirectory() as folder:
-        study = Study.of(data, Path(folder), most_heads=8, positions=True, seed=0)
-        began = time.perf_counter()
-        _train(study)
-        early, found = study.early_estimate(), study.estimate()
-        seconds = time.perf_counter() - began
-        positions = study.looks(None)[0].positions
-        reversal = _reversal(task, study)
-    return {
+def measured(tasks: Sequence[Known], clock: Clock, *, alone: bool) -> Iterator[dict[str, Any]]:
+    """The estimates of tasks, and what the baselines make of the same data; none where time is up."""
+    studies = [
+        Study.of(task.data(), WORK / task.slug if alone else WORK, most_heads=8, positions=True, seed=0)
+        for task in tasks
+    ]
+    _train(studies, clock)
+    # The reversal score wants a second length; that is no part of what the estimate costs.
+    longer = [
+        replace(study, half=replace(task, length=task.length // 2).data())
+        for task, study in zip(tasks, studies, strict=True)
+    ]
+    _train(longer, clock)
+    for task, study, twice in zip(tasks, studies, longer, strict=True):
+        if not clock.is_up():
+            yield _row(task, study, twice)
+
+
+def _train(studies: Sequence[Study], clock: Clock) -> None:
+    """All stages of all studies, those of one turn in one run."""
+    while not clock.is_up():
+        stages = [stage for study in studies if (stage := study.next_stage()) is not None]
+        trials: list[Trial] = [trial for stage in stages for trial in stage.trials]
+        if not trials:
+            return
+        for event in run(trials, studies[0].store, keep_models=True):
+            if isinstance(event, Finished):
+                told = f"{len(event.rows)} members of T = {event.pack.length}"
+                print(f"{told}, {sum(row.seconds for row in event.rows):.0f} s", file=sys.stderr, flush=True)
+            if isinstance(event, Advanced) and clock.is_up():
+                return
+
+
+def _row(task: Known, study: Study, twice: Study) -> dict[str, Any]:
+    early, found = study.early_estimate(), study.estimate()
+    row = {
         "name": task.name,
         "family": task.family,
         "true": task.dimension,
@@ -97,24 +129,21 @@ def measured(task: Known) -> dict[str, Any]:
         "interval": found.interval,
         "verdict": found.verdict,
         "early": early.dimension,
-        "positions": positions,
-        "seconds": round(seconds, 1),
+        "positions": study.looks(None)[0].positions,
+        "seconds": round(float(study.frame()["seconds"].sum()), 1),
         "errors": {point.heads: point.value for point in found.errors},
         "distances": {point.heads: point.value for point in found.distances},
         "early_distances": {point.heads: point.value for point in early.distances},
         "salience": found.evidence["salience"],
         "baselines": {
-            "reversal score": reversal,
+            "reversal score": _reversal(twice.estimate()),
             "first h within 10% of the best": _within_a_tenth(found),
-            "TwoNN intrinsic dimension": _intrinsic(data),
+            "TwoNN intrinsic dimension": _intrinsic(study.data),
         },
     }
-
-
-def _train(study: Study) -> None:
-    while (stage := study.next_stage()) is not None:
-        for _ in run(stage.trials, study.store, keep_models=True):
-            pass
+    told = f"{row['dimension']} in {row['interval']}, {row['seconds']:.0f} s"
+    print(f"{task.name:34s} D = {task.dimension}: {told}", file=sys.stderr, flush=True)
+    return row
 
 
 def _within_a_tenth(found: Estimate) -> int:
@@ -122,20 +151,11 @@ def _within_a_tenth(found: Estimate) -> int:
     return next(point.heads for point in found.errors if point.value <= 1.1 * lowest)
 
 
-def _reversal(task: Known, study: Study) -> int | None:
+def _reversal(found: Estimate) -> int | None:
     """The first h whose reversal score over lengths T / 2 and T is positive, as the paper proposes."""
-    half = replace(task, length=task.length // 2, name=task.name).data()
-    with tempfile.TemporaryDirectory() as folder:
-        shorter = replace(study, data=half, store=type(study.store)(Path(folder)))
-        stage = shorter.next_stage()
-        while stage is not None and not shorter.has_quick_sweep:
-            for _ in run(stage.trials, shorter.store, keep_models=True):
-                pass
-            stage = shorter.next_stage()
-        curves = [{p.heads: p.value for p in each.early_estimate().errors} for each in (shorter, study)]
-    for heads in sorted(curves[0]):
-        if reversal_score(np.array([curve[heads] for curve in curves])) > 0:
-            return heads
+    for row in found.evidence["length"]["slopes"]:
+        if reversal_score(np.array(row["errors"])) > 0:
+            return int(row["heads"])
     return None
 
 

@@ -4,6 +4,7 @@ CALIBRATION is what the estimator's settings were chosen by, REPORTED is what it
 no family of coordinates, no outer function and no control.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -45,6 +46,11 @@ class Known:
     noise: float = 0.0
     labels: int = 0
     control: bool = False
+
+    @property
+    def slug(self) -> str:
+        """The name as that of a folder."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower())
 
     def data(self, seed: int = 0) -> DataSet:
         """Samples of it, with the noise and the labels that it asks for."""

@@ -45,6 +45,7 @@ def over_two(short: Sequence[Point], long: Sequence[Point], *, lengths: tuple[in
     slopes = [
         {
             "heads": point.heads,
+            "errors": [point.value, whole[point.heads].value],
             "slope": slope(point.value, whole[point.heads].value),
             "interval": [
                 slope(point.high, whole[point.heads].low),
