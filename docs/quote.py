@@ -33,7 +33,11 @@ REPRODUCED = ROOT / "docs" / "reproduced"
 def demo() -> str:
     found = _json("demo.json")
     lines = [*textwrap.wrap(found["sentence"], 100), ""]
-    lines += [f"h = {row['heads']}   error {row['error']:.1e}" for row in found["curve"]]
+    distances = {row["heads"]: row["value"] for row in found["evidence"]["sweep"]["distances"]}
+    lines += [
+        f"h = {row['heads']}   error {row['error']:.1e}   distance {distances[row['heads']]:.1e}"
+        for row in found["curve"]
+    ]
     text = "\n".join(lines)
     return f"```\n{text}\n```\n\n({found['seconds']:.0f} s on {found['machine']}.)"
 

@@ -42,8 +42,8 @@ class Recipe:
         )
 
     def again(self) -> "Recipe":
-        """The same with other starts."""
-        return replace(self, starts=self.more_starts)
+        """The same with other starts, and twice the time to come away from them."""
+        return replace(self, starts=self.more_starts, steps=2 * self.steps)
 
     def quick(self) -> "Recipe":
         """A tenth of the steps: an estimate to begin with, and where to look closer."""

@@ -90,9 +90,9 @@ class Judge:
     - `level`: weight of the decimal log of the distance of h − 1 heads itself, from 1e-3 on.
     """
 
-    constant: float = -5.3
-    gap: float = 3.5
-    level: float = 1.0
+    constant: float
+    gap: float
+    level: float
 
     def chances(self, distances: Float[np.ndarray, " head_count"]) -> Float[np.ndarray, " head_count"]:
         """For every number of heads but the first, the chance that one less is not enough."""
@@ -102,7 +102,10 @@ class Judge:
         return chances
 
 
-def decide(curve: Curve, *, judge: Judge | None = None) -> Estimate:
+OF_NUMBERS, OF_LABELS = Judge(-6.0, 2.5, 2.5), Judge(-5.5, 3.7, 1.3)
+
+
+def decide(curve: Curve) -> Estimate:
     """The estimate that the curves bear out."""
     errors, distances = tuple(curve.errors()), tuple(curve.distances())
     if len(errors) < 2:
@@ -115,7 +118,7 @@ def decide(curve: Curve, *, judge: Judge | None = None) -> Estimate:
             "More data, longer training or other features may help."
         )
         return Estimate(None, None, "cannot tell", None, {}, errors, distances, (reason,))
-    chances = (judge or Judge()).chances(values(distances))
+    chances = (OF_LABELS if curve.labels else OF_NUMBERS).chances(values(distances))
     probabilities = _last(chances, curve.heads)
     interval = _interval(probabilities)
     dimension = max(probabilities, key=lambda heads: probabilities[heads])
