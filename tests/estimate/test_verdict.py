@@ -9,12 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_curve import sweep
 
-from headcount.estimate import verdict
 from headcount.estimate.curve import Curve, Tried
 from headcount.estimate.verdict import (
     CONFIDENCE,
-    OF_LABELS,
-    OF_NUMBERS,
     Judge,
     _interval,
     _last,
@@ -36,10 +33,10 @@ def test_a_clean_curve_gives_its_dimension(dimension, noise):
 
 
 @settings(max_examples=60, deadline=None)
-@given(distances=levels, judge=st.sampled_from([OF_NUMBERS, OF_LABELS]))
-def test_chances_are_a_distribution_and_the_interval_holds_enough_of_it(distances, judge):
+@given(distances=levels)
+def test_chances_are_a_distribution_and_the_interval_holds_enough_of_it(distances):
     heads = list(range(1, len(distances) + 1))
-    chances = _last(judge.chances(np.array(distances)), heads)
+    chances = _last(Judge().chances(np.array(distances)), heads)
     assert sum(chances.values()) == pytest.approx(1)
     low, high = _interval(chances)
     assert sum(chances[count] for count in range(low, high + 1)) >= CONFIDENCE - 1e-6
@@ -53,13 +50,12 @@ def test_chances_are_a_distribution_and_the_interval_holds_enough_of_it(distance
     distances=levels,
     place=st.integers(0, 9),
     factor=st.floats(1.01, 100),
-    judge=st.sampled_from([OF_NUMBERS, OF_LABELS]),
 )
-def test_a_head_count_that_does_worse_makes_a_larger_dimension_likelier(distances, place, factor, judge):
+def test_a_head_count_that_does_worse_makes_a_larger_dimension_likelier(distances, place, factor):
     place %= len(distances) - 1
     worse = np.array(distances)
     worse[place] *= factor
-    before, after = (judge.chances(np.array(curve)) for curve in (distances, worse))
+    before, after = (Judge().chances(np.array(curve)) for curve in (distances, worse))
     assert after[place] >= before[place] - 1e-12
 
 
@@ -87,13 +83,12 @@ def test_members_that_diverged_are_left_out():
     json.dumps(found.to_json(), allow_nan=False)
 
 
-def test_a_curve_that_falls_slowly_and_for_ever_is_cannot_tell(monkeypatch):
+def test_a_curve_that_falls_slowly_and_for_ever_is_cannot_tell():
     class Unsure(Judge):
         def chances(self, distances):
             return np.full(len(distances) - 1, 0.3)
 
-    monkeypatch.setattr(verdict, "OF_NUMBERS", Unsure(0.0, 0.0, 0.0))
-    found = decide(sweep(3))
+    found = decide(sweep(3), judge=Unsure())
     assert found.verdict == "cannot tell" and found.dimension is None
     assert found.interval is not None and found.interval[1] - found.interval[0] >= 4
 

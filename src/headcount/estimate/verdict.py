@@ -87,25 +87,24 @@ class Judge:
     what rises in it is chance.
 
     - `gap`: weight of the log of how far it falls from h − 1 to h.
-    - `level`: weight of the decimal log of the distance of h − 1 heads itself, from 1e-3 on.
+    - `level`: weight of the decimal log of the distance of h − 1 heads itself, from 1e-3 on; where it hardly
+      falls, the level says nothing.
     """
 
-    constant: float
-    gap: float
-    level: float
+    constant: float = -5.5
+    gap: float = 2.2
+    level: float = 3.3
 
     def chances(self, distances: Float[np.ndarray, " head_count"]) -> Float[np.ndarray, " head_count"]:
         """For every number of heads but the first, the chance that one less is not enough."""
         logs = isotonic_regression(np.log(np.maximum(distances, 1e-12)), increasing=False).x
-        scores = self.constant + self.gap * (logs[:-1] - logs[1:]) + self.level * (logs[:-1] / np.log(10) + 3)
+        gaps, levels = logs[:-1] - logs[1:], logs[:-1] / np.log(10) + 3
+        scores = self.constant + self.gap * gaps + self.level * levels * np.minimum(gaps, 1)
         chances: np.ndarray = expit(scores)
         return chances
 
 
-OF_NUMBERS, OF_LABELS = Judge(-6.0, 2.5, 2.5), Judge(-5.5, 3.7, 1.3)
-
-
-def decide(curve: Curve) -> Estimate:
+def decide(curve: Curve, *, judge: Judge | None = None) -> Estimate:
     """The estimate that the curves bear out."""
     errors, distances = tuple(curve.errors()), tuple(curve.distances())
     if len(errors) < 2:
@@ -118,7 +117,7 @@ def decide(curve: Curve) -> Estimate:
             "More data, longer training or other features may help."
         )
         return Estimate(None, None, "cannot tell", None, {}, errors, distances, (reason,))
-    chances = (OF_LABELS if curve.labels else OF_NUMBERS).chances(values(distances))
+    chances = (judge or Judge()).chances(values(distances))
     probabilities = _last(chances, curve.heads)
     interval = _interval(probabilities)
     dimension = max(probabilities, key=lambda heads: probabilities[heads])
