@@ -15,6 +15,7 @@ Word = Literal["retrieval", "one head is enough", "cannot tell"]
 
 LEARNT_NOTHING = 0.97  # an error above this is that of a member that knows nothing of x
 CONFIDENCE = 0.95
+LOWEST_LEVEL = -0.5  # a lower level says no more against a fall
 WIDEST = 4  # an interval with more values than this tells nothing
 POOLING = 0.8  # of the tokens: a target that moves with so many pools
 NEAR_THE_BEST = 1.5  # times the lowest error: heads that are recommended come as near
@@ -98,7 +99,7 @@ class Judge:
     def chances(self, distances: Float[np.ndarray, " head_count"]) -> Float[np.ndarray, " head_count"]:
         """For every number of heads but the first, the chance that one less is not enough."""
         logs = isotonic_regression(np.log(np.maximum(distances, 1e-12)), increasing=False).x
-        gaps, levels = logs[:-1] - logs[1:], logs[:-1] / np.log(10) + 3
+        gaps, levels = logs[:-1] - logs[1:], np.maximum(logs[:-1] / np.log(10) + 3, LOWEST_LEVEL)
         scores = self.constant + self.gap * gaps + self.level * levels * np.minimum(gaps, 1)
         chances: np.ndarray = expit(scores)
         return chances
