@@ -30,8 +30,8 @@ COLLISIONS = ROOT / "docs" / "theory" / "collisions.svg"
 REPRODUCED = ROOT / "docs" / "reproduced"
 
 
-def demo() -> str:
-    found = _json("demo.json")
+def estimated(name: str) -> str:
+    found = _json(f"{name}.json")
     lines = [*textwrap.wrap(found["sentence"], 100), ""]
     distances = {row["heads"]: row["value"] for row in found["evidence"]["sweep"]["distances"]}
     lines += [
@@ -168,7 +168,8 @@ def _json(name: str) -> dict[str, Any]:
 
 
 QUOTES: dict[str, Callable[[], str]] = {
-    "demo": demo,
+    "demo": partial(estimated, "demo"),
+    "digits": partial(estimated, "digits"),
     "engine": engine,
     "constructions": constructions,
     "collisions": collisions,

@@ -105,6 +105,12 @@ def test_heads_are_recommended_that_come_near_the_lowest_error():
     assert found.dimension == 2 and found.recommended_heads == 3
 
 
+def test_where_one_head_is_enough_one_is_recommended():
+    curve = sweep(1)
+    worse = [replace(member, costs=member.costs + 0.02 * (member.heads == 1)) for member in curve.tried]
+    assert decide(Curve(tuple(worse), labels=False)).recommended_heads == 1
+
+
 def test_the_json_has_what_was_promised():
     found = decide(sweep(3)).to_json()
     assert json.loads(json.dumps(found, allow_nan=False)) == found

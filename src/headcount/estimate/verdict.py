@@ -180,7 +180,12 @@ def _interval(probabilities: dict[int, float]) -> tuple[int, int]:
 
 
 def _recommended(dimension: int, curve: Curve) -> int:
-    """The first number of heads from D on whose error, of most samples, comes near the lowest."""
+    """The first number of heads from D on whose error, of most samples, comes near the lowest.
+
+    Where one head is enough, more are a matter of size.
+    """
+    if dimension == 1:
+        return 1
     errors = {heads: float(typical(curve.selected(heads).costs).mean()) for heads in curve.heads}
     enough = NEAR_THE_BEST * min(errors.values()) + 1e-3
     from_here = [heads for heads in curve.heads if heads >= dimension]
