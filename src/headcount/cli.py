@@ -60,7 +60,10 @@ def demo(
     from headcount.demo import example_data
     from headcount.engine.files import write_whole
 
-    example = out.with_name(f"{out.name}.npz")
+    place = out.resolve()
+    if not place.name:
+        raise InvalidInput(f"--out = {out}: allowed is a folder with a name")
+    example = out.parent / f"{place.name}.npz" if out.name else place.with_name(f"{place.name}.npz")
     write_whole(example, lambda file: np.savez(file, **example_data(seed=seed)))  # type: ignore[arg-type]
     estimate(example, out, seed=seed, as_json=as_json)
 

@@ -140,6 +140,23 @@ def test_killed_between_weights_and_rows_it_trains_again(tmp_path):
     assert asked.next_stage() != stage
 
 
+@pytest.mark.parametrize("lost", ["test_outputs", "leaf_0"])
+def test_a_file_that_lost_a_part_is_made_again(lost, tmp_path):
+    asked = Study(data_set(X, Y), Store(tmp_path), SMALL, positions=False)
+    stage = asked.next_stage()
+    assert stage is not None
+    for _ in run(stage.trials, asked.store, keep_models=True):
+        pass
+    path = next((tmp_path / "models").iterdir())
+    with np.load(path) as file:
+        parts = {name: file[name] for name in file.files if name != lost}
+    np.savez(path, **parts)
+    assert asked.next_stage() == stage
+    for _ in run(stage.trials, asked.store, keep_models=True):
+        pass
+    assert asked.next_stage() != stage
+
+
 def test_the_library_needs_no_folder_and_refuses_nonsense():
     fitted = HeadCount(positions=False, most_heads=3).fit(X, Y)
     assert fitted.estimate.seconds > 0
@@ -166,6 +183,8 @@ def test_a_task_and_a_function_are_asked_at_half_the_length_too():
     for wrong in ({"length": 3}, {"samples": 100}):
         with pytest.raises(InvalidInput):
             asked.fit_task(task, **wrong)
+    with pytest.raises(InvalidInput, match="sampler"):
+        asked.fit_target(task.target, lambda seed, samples, length: np.zeros((samples, 5, 2)))
 
 
 def test_with_all_kinds_of_positions_in_one_program_the_helpful_kind_is_taken(tmp_path):

@@ -29,6 +29,14 @@ def test_the_exponents_are_found_over_groups(exponents):
     np.testing.assert_allclose([row["slope"] for row in found["slopes"]], exponents, atol=1e-6)
 
 
+@given(st.lists(st.integers(2, 9), min_size=8, max_size=40))
+def test_any_lengths_are_grouped_or_say_nothing(lengths):
+    sizes = np.array(lengths)
+    member = Tried(1, 0.1, np.zeros((len(sizes), 1)), 1e-3 * sizes**1.0)
+    found = over_groups(Curve((member,), labels=False), sizes)
+    assert found is None or all(np.isfinite(row["slope"]) for row in found["slopes"])
+
+
 def test_lengths_that_hardly_differ_say_nothing():
     assert over_groups(curve(1.0), np.full(len(LENGTHS), 8)) is None
 

@@ -132,8 +132,23 @@ def test_the_sentence_says_what_to_do(dimension):
 
 def test_a_target_that_moves_with_every_token_needs_one_head():
     found = decide(sweep(3))
-    assert pooled(found, 0.3) is found
-    averaged = pooled(found, 0.95)
-    assert averaged.dimension == averaged.recommended_heads == 1
-    assert averaged.verdict == "one head is enough" and "95% of the tokens" in averaged.sentence
-    assert averaged.errors == found.errors
+    assert pooled(found, 0.3, count=10) is found
+    assert pooled(found, 1.0, count=4) is found  # a sequence of four tokens, three of which are retrieved
+    seen = pooled(found, 0.9, count=14)
+    assert (seen.dimension, seen.interval, seen.verdict) == (1, (1, 1), "one head is enough")
+    assert seen.recommended_heads == 1 and "pools" in seen.sentence
+    assert seen.probabilities[1] == 1 and sum(seen.probabilities.values()) == 1
+    alone = decide(sweep(1))
+    assert pooled(alone, 1.0, count=16) is alone
+
+
+@pytest.mark.parametrize("heads", [(1, 2, 3), range(1, 9)])
+def test_a_fall_at_the_most_heads_tried_is_no_answer(heads):
+    found = decide(sweep(max(heads), heads=heads))
+    assert found.dimension is None and found.verdict == "cannot tell"
+    assert f"--most-heads {2 * max(heads)}" in found.sentence
+
+
+def test_members_that_put_out_a_constant_can_be_written_down():
+    flat = [Tried(heads, 1.0, np.zeros((500, 1)), np.ones(500)) for heads in range(1, 5)]
+    json.dumps(decide(Curve(tuple(flat), labels=False)).to_json(), allow_nan=False)

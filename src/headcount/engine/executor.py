@@ -108,7 +108,7 @@ def _work(
         planned = plan(trials, machine)
         finished = store.prepare(models=keep_models)
         if keep_models:
-            kept = {trial.id for trial in trials if trial.id in finished and store.model(trial) is not None}
+            kept = {trial.id for trial in trials if trial.id in finished and store.has_kept(trial)}
             finished = {trial: error for trial, error in finished.items() if trial in kept}
         packs = tuple(left for pack in planned if (left := pack.without(finished)))
         _tell_problems(store, events)
@@ -116,21 +116,18 @@ def _work(
         for pack, following in zip_longest(packs, packs[1:]):
             if stop.is_set():
                 break
-            ahead = _compile_ahead(following, machine)
-            _train(pack, store, machine, events, stop, keep_models)
-            ahead.join()
+            _train(pack, following, store, machine, events, stop, keep_models)
         events.put(None)
     except BaseException as error:
         events.put(error)
 
 
-def _compile_ahead(pack: Pack | None, machine: Machine) -> threading.Thread:
+def _compile_ahead(pack: Pack, machine: Machine) -> threading.Thread:
     """Make the next pack's programs ready while this one trains: a GPU leaves the processor idle."""
 
     def make_ready() -> None:
-        if pack is not None and machine.kind == "gpu":
-            with contextlib.suppress(Exception):  # what is wrong with the pack is told when its turn comes
-                PackTraining(pack, machine).compile()
+        with contextlib.suppress(Exception):  # what is wrong with the pack is told when its turn comes
+            PackTraining(pack, machine).compile()
 
     thread = threading.Thread(target=make_ready, name="headcount-compile", daemon=True)
     thread.start()
@@ -139,6 +136,7 @@ def _compile_ahead(pack: Pack | None, machine: Machine) -> threading.Thread:
 
 def _train(
     pack: Pack,
+    following: Pack | None,
     store: Store,
     machine: Machine,
     events: Events,
@@ -150,6 +148,10 @@ def _train(
     state, seconds = (None, 0.0) if saved is None else saved
     began = time.perf_counter() - seconds
     training = PackTraining(pack, machine, state=state)
+    ahead = None
+    if following is not None and machine.kind == "gpu":
+        training.compile()
+        ahead = _compile_ahead(following, machine)
     saving = Pace(MOST_OF_TIME_TO_SAVE)
     while not training.finished:
         if stop.is_set():
@@ -167,6 +169,8 @@ def _train(
             store.keep(trial, outcome)
     store.write(pack, rows)
     events.put(Finished(pack, tuple(rows)))
+    if ahead is not None:
+        ahead.join()
 
 
 class Pace:

@@ -155,6 +155,11 @@ class Store:
         except Exception:  # as in `load`
             return None
 
+    def has_kept(self, trial: Trial) -> bool:
+        """Whether a member's weights and outputs can be read; a polished one keeps no outputs."""
+        polished = bool(trial.training.polish_steps)
+        return self.model(trial) is not None and (polished or self.test_outputs(trial) is not None)
+
     def _model(self, trial: Trial) -> Path:
         return self.models / f"{trial.id}.npz"
 

@@ -78,7 +78,9 @@ class Curve:
     @cached_property
     def reference(self) -> tuple[Tried, ...]:
         """The good members with heads to spare."""
-        wide = [member for member in self._finished if member.heads in self.heads[-WIDE:]]
+        most = self.heads[-1]
+        spare = [count for count in self.heads if count > max(most - WIDE, most / 2)]
+        wide = [member for member in self._finished if member.heads in spare]
         best = min(member.validation_error for member in wide)
         return tuple(member for member in wide if member.validation_error <= GOOD * best + 1e-4)
 
@@ -97,7 +99,7 @@ class Curve:
         """How far each output is from the mean of the reference members that are not this one."""
         others = [other for other in self.reference if other is not member] or [self._next_best(member)]
         mean = np.mean([self._meant(other) for other in others], axis=0)
-        apart: Costs = ((self._meant(member) - mean) ** 2).mean(axis=-1) / mean.var(axis=0).mean()
+        apart: Costs = ((self._meant(member) - mean) ** 2).mean(axis=-1) / max(mean.var(axis=0).mean(), 1e-12)
         return apart
 
     def _next_best(self, member: Tried) -> Tried:

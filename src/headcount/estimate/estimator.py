@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from headcount.engine import run
+from headcount.errors import InvalidInput
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate
 from headcount.tasks import DataSet, RetrievalTask
@@ -55,17 +56,35 @@ class HeadCount:
         )
 
     def fit_target(
-        self, target: Callable[[Any], Any], sampler: Sampler, *, length: int = 32, samples: int = 10_000
+        self,
+        target: Callable[[Any], Any],
+        sampler: Sampler,
+        *,
+        length: int = 32,
+        samples: int = 10_000,
+        kind: Target = "auto",
     ) -> "HeadCount":
         """The same for a function of sequences; it is asked at half the length too.
 
         - `target`: takes x [samples, length, token_dim] and returns y [samples] or [samples, k].
         - `sampler`: takes a seed, a number of samples and a length, and returns x.
+        - `kind`: whether y are `numbers` or `labels`, as in `fit`.
         """
         length = whole_number("length", length, at_least=4)
         samples = whole_number("samples", samples, at_least=FEWEST_SAMPLES)
-        whole, half = (sampler(self.seed, samples, size) for size in (length, length // 2))
-        return self._fit(data_set(whole, target(whole)), data_set(half, target(half)))
+        whole, half = (self._drawn(sampler, samples, size) for size in (length, length // 2))
+        data = data_set(whole, target(whole), target=kind)
+        same_kind: Target = "labels" if data.classes else "numbers"
+        return self._fit(data, data_set(half, target(half), target=same_kind))
+
+    def _drawn(self, sampler: Sampler, samples: int, length: int) -> Any:
+        x = sampler(self.seed, samples, length)
+        if tuple(getattr(x, "shape", ())[:2]) != (samples, length):
+            raise InvalidInput(
+                f"sampler: gave the shape {getattr(x, 'shape', None)} when asked for {samples} samples "
+                f"of length {length}"
+            )
+        return x
 
     def _fit(self, data: DataSet, half: DataSet | None = None) -> "HeadCount":
         began = time.perf_counter()

@@ -21,11 +21,11 @@ def over_groups(curve: Curve, lengths: Int[np.ndarray, " sample"]) -> dict[str, 
 
     None where their lengths do not differ enough to be told apart.
     """
-    edges = np.unique(np.quantile(lengths, np.linspace(0, 1, GROUPS + 1)))
-    if len(edges) < 3:
+    between = np.quantile(lengths, np.arange(1, GROUPS) / GROUPS)
+    group = np.searchsorted(between, lengths)
+    groups = [group == place for place in np.unique(group)]
+    if len(groups) < 2:
         return None
-    group = np.clip(np.searchsorted(edges, lengths, side="right") - 1, 0, len(edges) - 2)
-    groups = [group == place for place in range(len(edges) - 1)]
     means = [float(lengths[members].mean()) for members in groups]
     slopes = []
     for heads in curve.heads:

@@ -99,7 +99,8 @@ class Study:
             },
             "length": self._by_length(curve),
         }
-        return replace(pooled(decide(curve), share), evidence=evidence, machine=this_machine().name)
+        found = pooled(decide(curve), share, count=float(np.median(counts)))
+        return replace(found, evidence=evidence, machine=this_machine().name)
 
     @property
     def has_quick_sweep(self) -> bool:
@@ -253,7 +254,7 @@ class Study:
         known, found = self._known(), {}
         for trial in trials:
             outputs = self.store.test_outputs(trial)
-            if outputs is None or trial.id not in known:
+            if outputs is None or trial.id not in known or self.store.model(trial) is None:
                 return None
             found[trial.id] = outputs
         return found

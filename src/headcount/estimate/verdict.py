@@ -125,18 +125,25 @@ def decide(curve: Curve, *, judge: Judge | None = None) -> Estimate:
     if interval[1] - interval[0] >= WIDEST:
         reason = f"the curves fit any dimension from {interval[0]} to {interval[1]}. More data may help."
         return Estimate(None, interval, "cannot tell", None, probabilities, errors, distances, (reason,))
+    if dimension == curve.heads[-1]:
+        reason = (
+            f"the distance still falls at {dimension} heads, the most that were tried, so D may be larger. "
+            f"Try --most-heads {min(2 * dimension, 32)}."
+        )
+        return Estimate(None, interval, "cannot tell", None, probabilities, errors, distances, (reason,))
     reasons = tuple(_reasons(dimension, errors, distances))
     word: Word = "one head is enough" if dimension == 1 else "retrieval"
     recommended = _recommended(dimension, curve)
     return Estimate(dimension, interval, word, recommended, probabilities, errors, distances, reasons)
 
 
-def pooled(found: Estimate, share: float) -> Estimate:
-    """The estimate where this share of the tokens matters: a target that moves with nearly all of them pools.
+def pooled(found: Estimate, share: float, *, count: float) -> Estimate:
+    """The estimate where so many tokens matter, this share of all: a target that moves with nearly all pools.
 
-    Small falls of its curves come from members that approximate the pooling better, not from retrieval.
+    Small falls of its curves come from members that approximate the pooling better, not from retrieval. In a
+    sequence hardly longer than D, nearly all tokens matter to retrieval too.
     """
-    if found.dimension in (None, 1) or share < POOLING:
+    if found.dimension is None or found.dimension == 1 or share < POOLING or count <= 2 * found.dimension:
         return found
     reason = (
         f"{share:.0%} of the tokens matter at once, so the target pools over its sequence and retrieves "
@@ -148,6 +155,7 @@ def pooled(found: Estimate, share: float) -> Estimate:
         interval=(1, 1),
         verdict="one head is enough",
         recommended_heads=1,
+        probabilities={heads: float(heads == 1) for heads in {1, *found.probabilities}},
         reasons=(reason, *found.reasons),
     )
 

@@ -70,7 +70,18 @@ def columns(panel: Panel) -> tuple[str, ...]:
     first = (_short(panel.lines), _short(panel.across))
     if "paper" not in panel.table:
         return (*first, "min", "median", "mean ± std", "failed")
-    return (*first, "paper", "min", "median", "mean ± std", "failed", "ratio", "validation", "polished")
+    return (
+        *first,
+        "paper",
+        "min",
+        "median",
+        "mean ± std",
+        "failed",
+        "ratio",
+        "validation",
+        "selected",
+        "polished",
+    )
 
 
 def written(panel: Panel) -> Iterator[tuple[str, ...]]:
@@ -89,6 +100,7 @@ def written(panel: Panel) -> Iterator[tuple[str, ...]]:
                 failed,
                 _ratio(row["ratio"]),
                 scientific(row["validation"]),
+                scientific(row["selected"]),
                 scientific(row["polished_test"]),
             )
 

@@ -41,20 +41,22 @@ def power_laws(frame: pd.DataFrame, heads: int) -> list[Verdict]:
     """Below D the error falls as a power of N, and a longer T needs a larger N; from D on N matters less."""
     members = frame[frame["heads"] == heads]
     lengths = sorted(members["length"].unique().tolist())
-    claim = f"with h = {heads} the error falls as a power of N at every T"
+    claim = f"with h = {heads} the error falls as N grows, at every T"
     if heads >= D:
-        claim = f"with h = {heads} a larger N does not help at every T"
-    if members.groupby(["length", "hidden"]).size().min() < 2:
-        laws = [Verdict(claim, None, "an interval needs two seeds or more")]
-    else:
-        slopes = {length: _law(members[members["length"] == length]) for length in lengths}
-        falling = all(high < 0 for _, _, high in slopes.values())
-        told = "; ".join(
-            f"T = {length}: {-slope:.2f} ({-high:.2f} to {-low:.2f})"
-            for length, (slope, low, high) in slopes.items()
-        )
-        laws = [Verdict(claim, falling if heads < D else not falling, f"exponents {told}")]
-    return laws if heads >= D else [*laws, _needed(members, heads)]
+        claim = f"with h = {heads} a larger N helps at no T"
+    cells = members.groupby(["length", "hidden"])
+    if min(len(at_selected_rate(cell)) for _, cell in cells) < 2:
+        reason = "an interval needs two finished seeds or more in every cell"
+        return [Verdict(claim, None, reason)]
+    slopes = {length: _law(members[members["length"] == length]) for length in lengths}
+    told = "; ".join(
+        f"T = {length}: {-slope:.2f} ({-high:.2f} to {-low:.2f})"
+        for length, (slope, low, high) in slopes.items()
+    )
+    falling = [high < 0 for _, _, high in slopes.values()]
+    if heads >= D:
+        return [Verdict(claim, not any(falling), f"exponents {told}")]
+    return [Verdict(claim, all(falling), f"exponents {told}"), _needed(members, heads)]
 
 
 def _law(members: pd.DataFrame) -> tuple[float, float, float]:
@@ -64,7 +66,8 @@ def _law(members: pd.DataFrame) -> tuple[float, float, float]:
 
 def _needed(members: pd.DataFrame, heads: int) -> Verdict:
     """The N at which each length's line meets the error that T = 8 has at N = 32, or the middle ones."""
-    claim = f"with h = {heads} the same error needs a larger N as T grows"
+    lengths = sorted(members["length"].unique().tolist())
+    claim = f"with h = {heads} the same error needs a larger N at T = {lengths[-1]} than at T = {lengths[0]}"
     errors = summarise(members, by=CELL).pivot(index="hidden", columns="length", values="min")
     sizes = np.log(errors.index.to_numpy(float))
     level = float(np.log(errors.to_numpy()[len(errors) // 2, 0]))

@@ -49,7 +49,7 @@ def table_item(
             falls(table, below=enough - 1, at=enough, factor=fold),
             *(
                 no_worse(table, heads=is_enough, factor=factor, column=column, where=f"from h = {enough} on")
-                for column in ("ratio", "validation_ratio")
+                for column in ("ratio", "validation_ratio", "selected_ratio")
             ),
             *grows_with_length(frame, below=enough),
             within(table, heads=lambda h: h < enough, factor=5, where=f"below h = {enough}"),
