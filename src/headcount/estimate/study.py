@@ -181,7 +181,8 @@ class Study:
             # D - 1 heads have failed from other starts too.
             low, high = found.interval or (1, 1)
             missing = set(self._all_heads) & set(range(low - 1, high + 2)) - heads
-            challenge = {(found.dimension or 1) - 1} - challenged - {0}
+            likely = max(found.probabilities, key=lambda count: found.probabilities[count], default=1)
+            challenge = {(found.dimension or likely) - 1} - challenged - {0}
             if not missing and not challenge:
                 break
             heads |= missing | challenge
