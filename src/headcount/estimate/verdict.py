@@ -82,7 +82,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Judge:
-    """How likely a fall of the distance is the last that counts: a logistic law with calibrated weights.
+    """How likely a fall of the distance is the last that counts: a logistic law.
+
+    Its weights are set by hand, near a fit to some of CALIBRATION in benchmarks/dimension_tasks.py.
 
     More heads can do all that fewer can, so the curve is first made to fall throughout (isotonic regression):
     what rises in it is chance.
