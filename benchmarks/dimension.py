@@ -129,7 +129,7 @@ def _row(task: Known, study: Study, twice: Study) -> dict[str, Any]:
         "interval": found.interval,
         "verdict": found.verdict,
         "early": early.dimension,
-        "positions": study.looks(None)[0].positions,
+        "positions": study.positions_used,
         "seconds": round(float(study.frame()["seconds"].sum()), 1),
         "errors": {point.heads: point.value for point in found.errors},
         "distances": {point.heads: point.value for point in found.distances},

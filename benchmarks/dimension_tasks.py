@@ -210,20 +210,22 @@ NOISES = (0.02, 0.05, 0.03)
 
 def reported() -> Iterator[Known]:
     """Maxima along directions, nearness to wells, subsets of positions, outer functions, vectors, labels."""
-    makers: dict[str, Callable[[int, int], RetrievalTask]] = {
-        "directions": lambda D, seed: max_sum(dimension=D, token_dim=max(3, D), seed=seed),
-        "wells": lambda D, seed: bowls(dimension=D, token_dim=max(2, D), seed=seed),
-        "subsets": lambda D, seed: max_sum(
-            dimension=D,
-            token_dim=max(3, D),
-            seed=seed,
-            positions=[("even", "odd", "all")[i % 3] for i in range(D)],
+    makers: dict[str, Callable[..., RetrievalTask]] = {
+        "directions": max_sum,
+        "wells": bowls,
+        "subsets": lambda dimension, **more: max_sum(
+            dimension=dimension, positions=[("even", "odd", "all")[i % 3] for i in range(dimension)], **more
         ),
-        "product": lambda D, seed: bowls_product(dimension=D, token_dim=max(2, D), seed=seed),
-        "ratio": lambda D, seed: bowls_ratio(dimension=D, token_dim=max(2, D), seed=seed),
-        "soft maximum": lambda D, seed: bowls_soft_maximum(dimension=D, token_dim=max(2, D), seed=seed),
-        "vector": lambda D, seed: bowls_several(dimension=D, token_dim=max(2, D), seed=seed),
+        "product": bowls_product,
+        "ratio": bowls_ratio,
+        "soft maximum": bowls_soft_maximum,
+        "vector": bowls_several,
     }
+
+    def made(family: str, dimension: int, seed: int) -> RetrievalTask:
+        # Two widths of tokens and no more, so that members of many tasks share a program.
+        return makers[family](dimension=dimension, token_dim=3 if dimension <= 3 else 6, seed=seed)
+
     plan = {
         "directions": (1, 2, 3, 4, 5, 6),
         "wells": (1, 2, 3, 4, 5, 6),
@@ -242,7 +244,7 @@ def reported() -> Iterator[Known]:
                 turn += 1
                 length, samples = SIZES[turn % len(SIZES)]
                 noise = NOISES[turn % len(NOISES)] if noisy else 0.0
-                task = makers[family](dimension, 100 + turn)
+                task = made(family, dimension, 100 + turn)
                 name = f"{family} D{dimension}{f' noise {noise:g}' if noisy else ''}"
                 yield Known(name, family, dimension, of_task(task), length, samples, noise)
     yield Known("extremes D2", "extremes", 2, of_task(extremes()), 16, 6_000)
@@ -251,7 +253,7 @@ def reported() -> Iterator[Known]:
         for kind in ("directions", "wells")
         for dimension, classes in ((1, 2), (2, 2), (3, 2), (4, 2), (2, 3), (3, 4))
     ):
-        task = makers[family](dimension, 300 + place)
+        task = made(family, dimension, 300 + place)
         noise = (0.0, 0.05, 0.02)[place % 3]
         name = f"{family} D{dimension} as {classes} labels"
         length = (8, 16, 12)[place % 3]

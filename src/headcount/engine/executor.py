@@ -1,13 +1,13 @@
 """Runs trials on this machine into a store, and tells what happens as it happens."""
 
 import contextlib
+import os
 import queue
 import threading
 import time
 import warnings
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 
 import pandas as pd
@@ -53,6 +53,7 @@ class Problem:
 
 
 MOST_OF_TIME_TO_SAVE = 0.1
+PACKS_AHEAD = 6  # that are compiled at a time, and whose data lies on the GPU
 
 Event = Planned | Advanced | Finished | Problem
 Events = queue.SimpleQueue[Event | BaseException | None]
@@ -113,30 +114,46 @@ def _work(
         packs = tuple(left for pack in planned if (left := pack.without(finished)))
         _tell_problems(store, events)
         events.put(Planned(packs, finished))
-        for pack, following in zip_longest(packs, packs[1:]):
+        ahead = CompilingAhead(packs, machine)
+        for place, pack in enumerate(packs):
             if stop.is_set():
                 break
-            _train(pack, following, store, machine, events, stop, keep_models)
+            ahead.wait_for(place)
+            _train(pack, store, machine, events, stop, keep_models)
         events.put(None)
     except BaseException as error:
         events.put(error)
 
 
-def _compile_ahead(pack: Pack, machine: Machine) -> threading.Thread:
-    """Make the next pack's programs ready while this one trains: a GPU leaves the processor idle."""
+class CompilingAhead:
+    """Makes the programs of the next packs ready while one trains: a GPU leaves the processor idle.
 
-    def make_ready() -> None:
+    A CPU has none to spare, and its programs are small.
+    """
+
+    def __init__(self, packs: Sequence[Pack], machine: Machine) -> None:
+        self._packs, self._machine = packs, machine
+        self._many = min(PACKS_AHEAD, os.cpu_count() or 1) if machine.kind == "gpu" else 0
+        self._begun: list[threading.Thread] = []
+
+    def wait_for(self, place: int) -> None:
+        """Return when the pack in this place is ready, with the compiling of those after it under way."""
+        for pack in self._packs[len(self._begun) : place + self._many]:
+            thread = threading.Thread(
+                target=self._make_ready, args=(pack,), name="headcount-compile", daemon=True
+            )
+            thread.start()
+            self._begun.append(thread)
+        if self._many:
+            self._begun[place].join()
+
+    def _make_ready(self, pack: Pack) -> None:
         with contextlib.suppress(Exception):  # what is wrong with the pack is told when its turn comes
-            PackTraining(pack, machine).compile()
-
-    thread = threading.Thread(target=make_ready, name="headcount-compile", daemon=True)
-    thread.start()
-    return thread
+            PackTraining(pack, self._machine).compile()
 
 
 def _train(
     pack: Pack,
-    following: Pack | None,
     store: Store,
     machine: Machine,
     events: Events,
@@ -148,10 +165,6 @@ def _train(
     state, seconds = (None, 0.0) if saved is None else saved
     began = time.perf_counter() - seconds
     training = PackTraining(pack, machine, state=state)
-    ahead = None
-    if following is not None and machine.kind == "gpu":
-        training.compile()
-        ahead = _compile_ahead(following, machine)
     saving = Pace(MOST_OF_TIME_TO_SAVE)
     while not training.finished:
         if stop.is_set():
@@ -169,8 +182,6 @@ def _train(
             store.keep(trial, outcome)
     store.write(pack, rows)
     events.put(Finished(pack, tuple(rows)))
-    if ahead is not None:
-        ahead.join()
 
 
 class Pace:

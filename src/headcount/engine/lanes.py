@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from threading import Lock
 from typing import Any, TypeVar
 
 import jax
@@ -18,6 +19,7 @@ Program = Callable[..., Any]
 QUICK_TO_COMPILE: dict[str, str | bool] = {"xla_gpu_enable_triton_gemm": False}
 
 _compiled: dict[Any, Any] = {}
+_compiling: dict[Any, Lock] = {}
 
 
 def for_each_member(
@@ -69,13 +71,14 @@ def _executable(
     function, options = getattr(program, "func", program), getattr(program, "keywords", {})
     shapes = tuple((np.shape(leaf), str(leaf.dtype)) for leaf in leaves)
     key = (function, tuple(options.items()), axes, compiler_options is None, structure, shapes)
-    if key not in _compiled:
-        batched = program if axes is None else jax.vmap(program, axes)
-        lowered = jax.jit(batched).lower(*arguments)
-        try:
-            _compiled[key] = lowered.compile(compiler_options=compiler_options)
-        except jax.errors.JaxRuntimeError:  # a compiler that does not know the option
-            _compiled[key] = lowered.compile()
+    with _compiling.setdefault(key, Lock()):  # another thread may be at it
+        if key not in _compiled:
+            batched = program if axes is None else jax.vmap(program, axes)
+            lowered = jax.jit(batched).lower(*arguments)
+            try:
+                _compiled[key] = lowered.compile(compiler_options=compiler_options)
+            except jax.errors.JaxRuntimeError:  # a compiler that does not know the option
+                _compiled[key] = lowered.compile()
     return _compiled[key]
 
 

@@ -19,7 +19,7 @@ from headcount.engine.member import Conditions, Member, advance, predict, start
 from headcount.engine.pack import Pack, plan
 from headcount.engine.polish import polish
 from headcount.engine.spec import Trial
-from headcount.models import Padding, Transformer, pad, unpad
+from headcount.models import Architecture, Padding, Transformer, pad, unpad
 
 # A program, what each member gives it, and what all of them share.
 Call = tuple[Program, tuple[Any, ...], tuple[Any, ...]]
@@ -116,8 +116,11 @@ class PackTraining:
 
     def outcomes(self) -> list[Outcome]:
         """The best state of each member, judged once on all data; errors are summed in float64."""
-        predicted = for_each_member(*self._predicting, self.machine)
-        splits = (self.data.train, self.data.validation, self.data.test)
+        # Fetched as a whole: on a GPU each look at a single member would be a program of its own.
+        predicted, best, data = jax.device_get(
+            (for_each_member(*self._predicting, self.machine), self.state.best, self.data)
+        )
+        splits = (data.train, data.validation, data.test)
         datasets = np.asarray(self.conditions.dataset)
         costs = [
             sample_costs(*pair, datasets, self.training.loss) for pair in zip(predicted, splits, strict=True)
@@ -127,15 +130,15 @@ class PackTraining:
         best_steps, diverged = np.asarray(self.state.best_step), np.asarray(self.state.diverged)
         trained = [
             Outcome(
-                model=self._model(place),
+                model=_model(best, place, trial.architecture, data.mean[dataset], data.deviation[dataset]),
                 train_error=float(errors[0, place]),
                 validation_error=float(errors[1, place]),
                 test_error=float(errors[2, place]),
                 best_step=int(best_steps[place]),
                 diverged=bool(diverged[place]),
-                test_outputs=np.asarray(predicted[2][place]),
+                test_outputs=predicted[2][place],
             )
-            for place in range(len(self.pack.trials))
+            for place, (trial, dataset) in enumerate(zip(self.pack.trials, datasets, strict=True))
         ]
         return [polished(trial, outcome) for trial, outcome in zip(self.pack.trials, trained, strict=True)]
 
@@ -168,23 +171,6 @@ class PackTraining:
         program = partial(_predictions, slice_size=self.slice_size)
         return program, (self.state.best, self.conditions), (self.data,)
 
-    def _model(self, place: int) -> Transformer:
-        """The member's best model in its own size, with the standardisation of y undone in its last layer."""
-        best = jax.tree.map(lambda leaf: np.asarray(leaf[place]), self.state.best)
-        model = unpad(best, self.pack.trials[place].architecture)
-        dataset = int(self.conditions.dataset[place])
-        deviation, mean = np.asarray(self.data.deviation)[dataset], np.asarray(self.data.mean)[dataset]
-        weight, bias = np.asarray(model.readout.weights[-1]), np.asarray(model.readout.biases[-1])
-        restored: Transformer = eqx.tree_at(
-            lambda tree: (tree.readout.weights[-1], tree.readout.biases[-1]),
-            model,
-            (
-                (weight * deviation[:, None]).astype(weight.dtype),
-                (bias * deviation + mean).astype(bias.dtype),
-            ),
-        )
-        return restored
-
 
 def polished(trial: Trial, outcome: Outcome) -> Outcome:
     """What the last polish that the trial asks for makes of a trained member."""
@@ -208,8 +194,26 @@ def initial_state(pack: Pack) -> Member:
         pad(Transformer.initialise(trial.architecture, seed=trial.seed), pack.architecture)
         for trial in pack.trials
     )
-    state: Member = jax.device_get(jax.vmap(partial(start, training=pack.trials[0].training))(models))
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):  # zeros and copies: nothing for a GPU
+        state: Member = jax.device_get(jax.vmap(partial(start, training=pack.trials[0].training))(models))
     return state
+
+
+def _model(
+    best: Transformer, place: int, architecture: Architecture, mean: np.ndarray, deviation: np.ndarray
+) -> Transformer:
+    """A member's best model in its own size, with the standardisation of y undone in its last layer."""
+    model = unpad(jax.tree.map(lambda leaf: leaf[place], best), architecture)
+    weight, bias = np.asarray(model.readout.weights[-1]), np.asarray(model.readout.biases[-1])
+    restored: Transformer = eqx.tree_at(
+        lambda tree: (tree.readout.weights[-1], tree.readout.biases[-1]),
+        model,
+        (
+            (weight * deviation[:, None]).astype(weight.dtype),
+            (bias * deviation + mean).astype(bias.dtype),
+        ),
+    )
+    return restored
 
 
 def _predictions(

@@ -4,8 +4,8 @@
     2. A quick sweep over all head counts, with a tenth of the steps: the early estimate.
     3. The sweep proper, of the head counts that the early estimate leaves open, and of the widest.
 
-On a GPU, where one more program costs more than many more members, 2 and 3 have all head counts, with and
-without positions, and starts enough not to need another try.
+On a GPU, where one more program costs more than many more members, 2 answers 1 too, and 3 has all head counts
+and starts enough not to need another try.
 
 What is next follows from what the store holds and from nothing else, so a study that was killed goes on.
 """
@@ -26,6 +26,7 @@ from headcount.engine import Store, Trial, this_machine
 from headcount.engine.data import Split, data_of
 from headcount.engine.judgement import sample_costs
 from headcount.estimate.curve import Curve, Tried
+from headcount.estimate.finished import FinishedMembers
 from headcount.estimate.lengths import over_groups, over_two
 from headcount.estimate.members import Recipe
 from headcount.estimate.salience import SALIENT, Salience, salience
@@ -35,6 +36,7 @@ from headcount.models.architecture import PositionInput
 from headcount.tasks import DataSet
 
 LONGEST_TOLD = 256
+STEPS_ON_GPU = 12_000
 # Positions are used where they take the error, plus this, below that share of it.
 SLACK, SHARE = 3e-3, 0.8
 STUCK = 1.2  # times the error of fewer heads
@@ -71,7 +73,8 @@ class Study:
         """A study for this machine."""
         recipe, on_gpu = replace(Recipe(), most_heads=most_heads), this_machine().kind == "gpu"
         if on_gpu:
-            recipe = replace(recipe, starts=recipe.starts + recipe.more_starts, more_starts=())
+            starts = recipe.starts + recipe.more_starts
+            recipe = replace(recipe, steps=STEPS_ON_GPU, starts=starts, more_starts=())
         return cls(data, Store(folder), recipe, positions=positions, thorough=on_gpu, seed=seed)
 
     def next_stage(self) -> Stage | None:
@@ -108,6 +111,11 @@ class Study:
         probed = self._outputs(self._probe().trials) is not None
         return probed and self._outputs(self._quick_sweep().trials) is not None
 
+    @property
+    def positions_used(self) -> PositionInput:
+        """Whether positions help, by the quick sweep."""
+        return self._kind_in(self._quick_sweep().trials)
+
     def frame(self) -> pd.DataFrame:
         """The rows of all members of this study."""
         stages = (self._probe(), self._quick_sweep(), self._sweep(), self._half_sweep())
@@ -125,13 +133,12 @@ class Study:
         trial, model = self._best(heads)
         x, mask = self._some(SHOWN_SEQUENCES)
         seen = jnp.ones(x.shape[:2], bool) if mask is None else jnp.asarray(mask)
-        weights = jax.vmap(lambda x, mask: model.attention_weights(x, mask=mask))(jnp.asarray(x), seen)
+        look = jax.jit(jax.vmap(lambda x, mask: model.attention_weights(x, mask=mask)))
+        weights = look(jnp.asarray(x), seen)
         return trial.architecture, np.nan_to_num(np.asarray(weights))
 
     def _best(self, heads: int | None) -> tuple[Trial, Transformer]:
         trials = self._sweep().trials
-        kind = self._kind_in(trials)
-        trials = tuple(trial for trial in trials if trial.architecture.positions == kind)
         counts = {trial.architecture.heads for trial in trials}
         wanted = heads if heads in counts else max(counts)
         errors = self._errors(trials)
@@ -165,7 +172,14 @@ class Study:
         return Stage("Do positions help?", tuple(trials))
 
     def _quick_sweep(self) -> Stage:
-        return Stage("A first look at all head counts", self._over(self.recipe.quick(), self._all_heads))
+        kinds = self._kinds if self.thorough else (self._helpful(self._probe().trials),)
+        quick = self.recipe.quick()
+        trials = [
+            trial
+            for kind in kinds
+            for trial in self._with_another_try(replace(quick, positions=kind), self._all_heads)
+        ]
+        return Stage("A first look at all head counts", tuple(trials))
 
     def _sweep(self) -> Stage:
         heads = set(self._all_heads)
@@ -173,8 +187,9 @@ class Study:
         if interval is not None:
             around = range(interval[0] - 1, interval[1] + 2)
             heads &= {*around, self.recipe.most_heads - 1, self.recipe.most_heads}
+        recipe = replace(self.recipe, positions=self.positions_used)
         challenged: set[int] = set()
-        trials = self._over(self.recipe, sorted(heads))
+        trials = self._with_another_try(recipe, sorted(heads))
         while self._outputs(trials) is not None:
             found = decide(self._curve(trials))
             # From one head below the interval to one above it, none may be missing; and before D is told,
@@ -187,31 +202,20 @@ class Study:
                 break
             heads |= missing | challenge
             challenged |= challenge
-            trials = self._over(self.recipe, sorted(heads), again=challenged)
+            trials = self._with_another_try(recipe, sorted(heads), again=challenged)
         return Stage("A closer look", trials)
 
     def _half_sweep(self) -> Stage:
         """The quick sweep at half the length: below D its error is lower, from D on it is not."""
         if self.half is None:
             return Stage("", ())
-        recipe = replace(self.recipe.quick(), positions=self._kind_in(self._quick_sweep().trials))
+        recipe = replace(self.recipe.quick(), positions=self.positions_used)
         trials = recipe.trials(self.half, self._all_heads, seed=self.seed)
         return Stage("The same at half the length", trials)
 
     @property
     def _all_heads(self) -> Sequence[int]:
         return range(1, self.recipe.most_heads + 1)
-
-    def _over(
-        self, recipe: Recipe, heads: Sequence[int], *, again: Collection[int] = ()
-    ) -> tuple[Trial, ...]:
-        """The sweep over these heads: on a GPU in one program for all kinds of positions."""
-        kinds = self._kinds if self.thorough else (self._helpful(self._probe().trials),)
-        return tuple(
-            trial
-            for kind in kinds
-            for trial in self._with_another_try(replace(recipe, positions=kind), heads, again)
-        )
 
     def _kind_in(self, trials: Sequence[Trial]) -> PositionInput:
         """The positions that these members have, or of two kinds the better one."""
@@ -230,7 +234,7 @@ class Study:
         return "both" if helps else "none"
 
     def _with_another_try(
-        self, recipe: Recipe, heads: Sequence[int], again: Collection[int]
+        self, recipe: Recipe, heads: Sequence[int], *, again: Collection[int] = ()
     ) -> tuple[Trial, ...]:
         """More starts for some head counts, and for those that did worse than fewer heads: they got stuck."""
         trials = recipe.trials(self.data, heads, seed=self.seed)
@@ -250,26 +254,19 @@ class Study:
         data, _ = data_of(self.recipe.trials(self.data, (1,), seed=self.seed)[:1])
         return data.test
 
+    @cached_property
+    def _finished(self) -> FinishedMembers:
+        return FinishedMembers(self.store)
+
     def _outputs(self, trials: Sequence[Trial]) -> dict[str, np.ndarray] | None:
         """What the members put out for the test samples, if all of them are finished."""
-        known, found = self._known(), {}
-        for trial in trials:
-            outputs = self.store.test_outputs(trial)
-            if outputs is None or trial.id not in known or self.store.model(trial) is None:
-                return None
-            found[trial.id] = outputs
-        return found
+        return self._finished.outputs(trials)
 
     def _errors(self, trials: Sequence[Trial]) -> dict[str, float]:
-        known = self._known()
-        return {trial.id: known[trial.id] for trial in trials}
-
-    def _known(self) -> dict[str, float]:
-        """The validation errors of all finished members; files that cannot be used are told of by the run."""
-        if not self.store.folder.exists():
-            return {}
-        frame = Store(self.store.folder).frame()
-        return dict(zip(frame["trial"], map(float, frame["validation_error"]), strict=True))
+        """The validation errors of finished members."""
+        errors = self._finished.errors(trials)
+        assert errors is not None, "asked for before its stage was trained"
+        return errors
 
     def _curve(self, trials: Sequence[Trial]) -> Curve:
         kind = self._kind_in(trials)
