@@ -13,11 +13,11 @@ from pathlib import Path
 import pandas as pd
 
 from headcount.engine.frame import Row
+from headcount.engine.kinds import kind_of, plan_all
 from headcount.engine.machine import Machine, this_machine
-from headcount.engine.pack import Pack, plan
+from headcount.engine.pack import Pack
 from headcount.engine.spec import Trial
 from headcount.engine.store import Store
-from headcount.engine.train import PackTraining
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def _work(
 ) -> None:
     try:
         machine = machine or this_machine()
-        planned = plan(trials, machine)
+        planned = plan_all(trials, machine)
         finished = store.prepare(models=keep_models)
         if keep_models:
             kept = {trial.id for trial in trials if trial.id in finished and store.has_kept(trial)}
@@ -149,7 +149,7 @@ class CompilingAhead:
 
     def _make_ready(self, pack: Pack) -> None:
         with contextlib.suppress(Exception):  # what is wrong with the pack is told when its turn comes
-            PackTraining(pack, self._machine).compile()
+            kind_of(pack.trials[0]).train(pack, self._machine).compile()
 
 
 def _train(
@@ -164,7 +164,7 @@ def _train(
     _tell_problems(store, events)
     state, seconds = (None, 0.0) if saved is None else saved
     began = time.perf_counter() - seconds
-    training = PackTraining(pack, machine, state=state)
+    training = kind_of(pack.trials[0]).train(pack, machine, state=state)
     saving = Pace(MOST_OF_TIME_TO_SAVE)
     while not training.finished:
         if stop.is_set():

@@ -1,6 +1,7 @@
 """The results frame: one row per trial, the only input of estimates, plots and reports."""
 
-from dataclasses import asdict, dataclass, fields
+import json
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 import pyarrow as pa
@@ -9,13 +10,15 @@ from headcount.engine.machine import Machine, versions
 from headcount.engine.spec import Trial
 from headcount.engine.train import Outcome
 
-METRICS = {"squared": "nmse", "cross_entropy": "log loss"}
 ORDER = ["task", "dimension", "length", "heads", "learning_rate", "seed", "trial"]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One trial's line. `spec` is the whole trial as JSON; the other columns are what people group by."""
+    """One trial's line.
+
+    `spec` is the whole trial as JSON, `scores` what else was measured; the others are what people group by.
+    """
 
     trial: str
     task: str
@@ -42,6 +45,7 @@ class Row:
     seconds: float
     versions: str
     spec: str
+    scores: str = "{}"
 
     @classmethod
     def of(cls, trial: Trial, outcome: Outcome, machine: Machine, *, seconds: float) -> "Row":
@@ -65,7 +69,7 @@ class Row:
             train_error=outcome.train_error,
             validation_error=outcome.validation_error,
             test_error=outcome.test_error,
-            metric=METRICS[trial.training.loss],
+            metric=trial.metric,
             status="diverged" if outcome.diverged else "done",
             best_step=outcome.best_step,
             device=machine.name,
@@ -73,11 +77,21 @@ class Row:
             seconds=seconds,
             versions=versions(),
             spec=trial.to_json(),
+            scores=json.dumps(dict(outcome.scores), sort_keys=True),
         )
 
 
 _TYPES: dict[Any, pa.DataType] = {str: pa.string(), int: pa.int64(), float: pa.float64()}
 SCHEMA = pa.schema([(column.name, _TYPES[column.type]) for column in fields(Row)])
+
+
+def as_now(shard: pa.Table) -> pa.Table:
+    """A shard of an earlier version with the columns that came later, at their defaults."""
+    for column in fields(Row):
+        if column.default is not MISSING and column.name not in shard.column_names:
+            values = pa.array([column.default] * len(shard), _TYPES[column.type])
+            shard = shard.append_column(column.name, values)
+    return shard
 
 
 def table(rows: list[Row]) -> pa.Table:

@@ -1,15 +1,16 @@
 """One member in training: its state, and the program that advances it. Pure JAX, one member at a time."""
 
-from typing import Any
+from typing import Any, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from headcount.engine.data import Data, Split
-from headcount.engine.spec import Loss, Training
+from headcount.engine.spec import Loss, Training, Trial
 from headcount.models import Padding, Transformer
 from headcount.models.network import Parameter as AnyArray
 from headcount.models.pooling import pool_for_training
@@ -17,15 +18,31 @@ from headcount.models.pooling import pool_for_training
 Batch = tuple[Array, Array, Array | None]
 
 
-class Conditions(eqx.Module):
-    """What is particular to a member and never changes: arrays, so that a pack needs one program."""
+class Course(eqx.Module):
+    """How a member is trained: arrays, so that a pack needs one program."""
 
-    padding: Padding
     learning_rate: Float[AnyArray, ""]
     key: UInt32[AnyArray, "2"]
-    dataset: Int[AnyArray, ""]
     steps: Int[AnyArray, ""]
     warmup: Int[AnyArray, ""]
+
+    @classmethod
+    def of(cls, trial: Trial, **more: Any) -> Self:
+        """That of a trial, and what else a course of its kind has."""
+        return cls(
+            learning_rate=np.asarray(trial.learning_rate, np.float32),
+            key=np.asarray(jax.random.PRNGKey(trial.seed)),
+            steps=np.asarray(trial.training.steps, np.int32),
+            warmup=np.asarray(trial.training.warmup, np.int32),
+            **more,
+        )
+
+
+class Conditions(Course):
+    """What is particular to a member and never changes."""
+
+    padding: Padding
+    dataset: Int[AnyArray, ""]
 
 
 class Member(eqx.Module):
@@ -111,11 +128,11 @@ def _period(
     )
 
 
-def schedule(count: Int[Array, ""], conditions: Conditions) -> Float[Array, ""]:
+def schedule(count: Int[Array, ""], course: Course) -> Float[Array, ""]:
     """The rate: a line up from 0 over the warm-up, then a cosine down to 0 at the last step."""
-    rate = jnp.asarray(conditions.learning_rate)
+    rate = jnp.asarray(course.learning_rate)
     done, warmup, steps = (
-        jnp.asarray(number).astype(rate.dtype) for number in (count, conditions.warmup, conditions.steps)
+        jnp.asarray(number).astype(rate.dtype) for number in (count, course.warmup, course.steps)
     )
     up = done / jnp.maximum(warmup, 1)
     down = (1 + jnp.cos(jnp.pi * (done - warmup) / (steps - warmup))) / 2

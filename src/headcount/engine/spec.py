@@ -20,6 +20,7 @@ from headcount.validation import finite_number, shown, whole_number
 Loss = Literal["squared", "cross_entropy"]
 
 DATA = "data"
+METRICS = {"squared": "nmse", "cross_entropy": "log loss"}
 LARGEST_SEED = 2**31 - 1
 LARGEST_DATA = 4 << 30
 # Options that came after the first results: where they have their usual value, a trial keeps its old hash.
@@ -157,6 +158,11 @@ class Trial:
                 f"train_samples = {recipe.train_samples}: with validation and test samples, at length "
                 f"{self.length}, that is {size / 2**30:,.0f} GiB of data; allowed are {LARGEST_DATA >> 30}"
             )
+
+    @property
+    def metric(self) -> str:
+        """What its errors are."""
+        return METRICS[self.training.loss]
 
     @cached_property
     def id(self) -> str:

@@ -24,13 +24,12 @@ import pyarrow.parquet as pq
 from jaxtyping import Float
 
 from headcount.engine.files import TEMPORARY, remove_leftovers, write_whole
-from headcount.engine.frame import ORDER, SCHEMA, Row, table
-from headcount.engine.member import Member
+from headcount.engine.frame import ORDER, SCHEMA, Row, as_now, table
+from headcount.engine.kinds import kind_of
 from headcount.engine.pack import Pack
 from headcount.engine.spec import Trial
-from headcount.engine.train import Outcome, initial_state
+from headcount.engine.train import Outcome
 from headcount.errors import StorageError
-from headcount.models import Transformer
 
 DAMAGED = ".damaged"
 
@@ -103,17 +102,17 @@ class Store:
         write_whole(free, lambda file: pq.write_table(table(rows), file, write_page_checksum=True))
         self._checkpoint(pack).unlink(missing_ok=True)
 
-    def save(self, pack: Pack, state: Member, *, seconds: float) -> None:
+    def save(self, pack: Pack, state: Any, *, seconds: float) -> None:
         """Keep a pack under way as of now."""
         arrays: dict[str, Any] = {f"leaf_{place}": leaf for place, leaf in enumerate(jax.tree.leaves(state))}
         write_whole(self._checkpoint(pack), lambda file: np.savez(file, seconds=seconds, **arrays))
 
-    def load(self, pack: Pack) -> tuple[Member, float] | None:
+    def load(self, pack: Pack) -> tuple[Any, float] | None:
         """The pack as of its last chunk, with the seconds spent on it; None when it never began."""
         path = self._checkpoint(pack)
         if not path.exists():
             return None
-        template, structure = jax.tree.flatten(initial_state(pack))
+        template, structure = jax.tree.flatten(kind_of(pack.trials[0]).start(pack))
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 leaves = [saved[f"leaf_{place}"] for place in range(len(template))]
@@ -134,9 +133,9 @@ class Store:
             arrays["test_outputs"] = outcome.test_outputs
         write_whole(self._model(trial), lambda file: np.savez(file, **arrays))
 
-    def model(self, trial: Trial) -> Transformer | None:
-        """The weights of a member, where they were kept and can be read."""
-        template, structure = jax.tree.flatten(Transformer.initialise(trial.architecture, seed=trial.seed))
+    def model(self, trial: Trial) -> Any | None:
+        """The member with its weights, where they were kept and can be read."""
+        template, structure = jax.tree.flatten(kind_of(trial).blank(trial))
         try:
             with self._model(trial).open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 leaves = [saved[f"leaf_{place}"] for place in range(len(template))]
@@ -144,8 +143,7 @@ class Store:
             return None
         if [leaf.shape for leaf in leaves] != [leaf.shape for leaf in template]:
             return None
-        restored: Transformer = jax.tree.unflatten(structure, leaves)
-        return restored
+        return jax.tree.unflatten(structure, leaves)
 
     def test_outputs(self, trial: Trial) -> Float[np.ndarray, "sample output"] | None:
         """What a member puts out for the test samples, where that was kept and can be read."""
@@ -157,8 +155,10 @@ class Store:
 
     def has_kept(self, trial: Trial) -> bool:
         """Whether a member's weights and outputs can be read; a polished one keeps no outputs."""
-        polished = bool(trial.training.polish_steps)
-        return self.model(trial) is not None and (polished or self.test_outputs(trial) is not None)
+        without_outputs = trial.training.polish_steps or not kind_of(trial).keeps_outputs
+        return self.model(trial) is not None and (
+            bool(without_outputs) or self.test_outputs(trial) is not None
+        )
 
     def _model(self, trial: Trial) -> Path:
         return self.models / f"{trial.id}.npz"
@@ -206,6 +206,7 @@ def _read(path: Path) -> pa.Table | Unusable:
     except Exception as error:  # as above
         reason = "empty" if path.stat().st_size == 0 else str(error).partition("\n")[0].partition(". ")[0]
         return Unusable(path, reason, damaged=True)
+    shard = as_now(shard)
     if not shard.schema.equals(SCHEMA):
         return Unusable(path, "Parquet, but not a shard of headcount's", damaged=False)
     if any(column.null_count for column in shard.columns):

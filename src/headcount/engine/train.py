@@ -1,8 +1,8 @@
 """A pack from start to finish, one chunk at a time. Between chunks the host may look, save or stop."""
 
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -40,7 +40,8 @@ class Outcome:
     """What training made of one member.
 
     Errors are 1 for knowing nothing (engine/judgement.py), NaN if it diverged before its first evaluation;
-    `test_outputs` are what it puts out for the test samples, y standardised, where it was not polished.
+    `test_outputs` are what it puts out for the test samples, y standardised, where it was not polished;
+    `scores` are further measures by name.
     """
 
     model: Transformer
@@ -50,6 +51,7 @@ class Outcome:
     best_step: int
     diverged: bool
     test_outputs: Float[np.ndarray, "sample output"] | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
 
 
 class PackTraining:
@@ -66,14 +68,7 @@ class PackTraining:
         data, datasets = data_of(pack.trials)
         self.data: Data = jax.device_put(data)
         self.conditions = stack(
-            Conditions(
-                padding=Padding.of(trial.architecture),
-                learning_rate=np.asarray(trial.learning_rate, np.float32),
-                key=np.asarray(jax.random.PRNGKey(trial.seed)),
-                dataset=dataset,
-                steps=np.asarray(trial.training.steps, np.int32),
-                warmup=np.asarray(trial.training.warmup, np.int32),
-            )
+            Conditions.of(trial, padding=Padding.of(trial.architecture), dataset=dataset)
             for trial, dataset in zip(pack.trials, datasets, strict=True)
         )
         self.state = initial_state(pack) if state is None else state

@@ -11,7 +11,7 @@ What is next follows from what the store holds and from nothing else, so a study
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,13 @@ from jaxtyping import Float
 from headcount.engine import Store, Trial, this_machine
 from headcount.engine.data import Split, data_of
 from headcount.engine.judgement import sample_costs
+from headcount.estimate.collisions import SEQUENCES, Witness, can_be_moved, collisions
 from headcount.estimate.curve import Curve, Tried
 from headcount.estimate.finished import FinishedMembers
 from headcount.estimate.lengths import over_groups, over_two
 from headcount.estimate.members import Recipe
-from headcount.estimate.salience import SALIENT, Salience, salience
-from headcount.estimate.verdict import Estimate, decide, pooled
+from headcount.estimate.salience import FAINT, GOOD_FIT, QUANTILE, SALIENT, Salience, salience
+from headcount.estimate.verdict import Estimate, collided, decide, pooled, witnessed
 from headcount.models import Architecture, Transformer
 from headcount.models.architecture import PositionInput
 from headcount.tasks import DataSet
@@ -91,18 +92,26 @@ class Study:
 
     def estimate(self) -> Estimate:
         """What the whole sweep says, with the other evidence beside it."""
-        curve, counts = self._curve(self._sweep().trials), self.salience().counts(SALIENT)
-        share = float(np.median(counts / self._visible(len(counts))))
+        curve, matter = self._curve(self._sweep().trials), self.salience()
+        faint = matter.counts(FAINT)
+        share = float(np.median(faint / self._visible(len(faint))))
+        found = pooled(decide(curve), share, count=float(np.median(faint)))
+        fits = not self.data.classes and min(point.value for point in found.errors) < GOOD_FIT
+        tokens = matter.typical(SALIENT, QUANTILE)
+        found = witnessed(found, tokens=tokens if fits else None)
+        pairs = self._collisions(found)
         evidence = {
             "salience": {
                 "threshold": SALIENT,
-                "median": float(np.median(counts)),
-                "upper": float(np.quantile(counts, 0.95)),
+                "quantile": QUANTILE,
+                "tokens": tokens,
+                "fits_well_enough": fits,
                 "share_of_tokens": share,
             },
+            "collisions": [asdict(pair) for pair in pairs],
             "length": self._by_length(curve),
         }
-        found = pooled(decide(curve), share, count=float(np.median(counts)))
+        found = collided(found, pairs)
         return replace(found, evidence=evidence, machine=this_machine().name)
 
     @property
@@ -127,6 +136,15 @@ class Study:
         """The tokens that matter to the best of the widest members."""
         x, mask = self._some(SALIENT_SEQUENCES)
         return salience(self._best(None)[1], x, mask)
+
+    def _collisions(self, found: Estimate) -> tuple[Witness, ...]:
+        """Pairs that D − 1 and D heads cannot tell apart, where the sweep leaves D in doubt."""
+        dimension = found.dimension or 1
+        in_doubt = found.interval is not None and found.interval[0] < found.interval[1]
+        if dimension == 1 or not in_doubt or not can_be_moved(self.data):
+            return ()
+        wide, (x, _) = self._best(None)[1], self._some(SEQUENCES)
+        return tuple(collisions(self._best(heads)[1], wide, x) for heads in (dimension - 1, dimension))
 
     def looks(self, heads: int | None) -> tuple[Architecture, Float[np.ndarray, "sample head token"]]:
         """The best member of so many heads (None: of the most), and where its heads look."""

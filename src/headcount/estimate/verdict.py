@@ -1,5 +1,6 @@
 """From the curves of a head sweep to a dimension, an interval and a recommendation."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -8,6 +9,7 @@ from jaxtyping import Float
 from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
+from headcount.estimate.collisions import Witness
 from headcount.estimate.curve import Curve, Point, typical, values
 from headcount.version import __version__
 
@@ -18,6 +20,8 @@ CONFIDENCE = 0.95
 LOWEST_LEVEL = -0.5  # a lower level says no more against a fall
 WIDEST = 4  # an interval with more values than this tells nothing
 POOLING = 0.8  # of the tokens: a target that moves with so many pools
+NEAR = 2  # a number of tokens this near to D speaks of D
+WIDER = 3  # times the gap of D heads: that of D − 1, where the two bear D out
 NEAR_THE_BEST = 1.5  # times the lowest error: heads that are recommended come as near
 
 
@@ -159,6 +163,48 @@ def pooled(found: Estimate, share: float, *, count: float) -> Estimate:
         recommended_heads=1,
         probabilities={heads: float(heads == 1) for heads in {1, *found.probabilities}},
         reasons=(reason, *found.reasons),
+    )
+
+
+def witnessed(found: Estimate, *, tokens: int | None) -> Estimate:
+    """The estimate beside the number of tokens that matter: where that is another, the interval holds both.
+
+    A number far from D is that of a target that pools, and says nothing of D.
+    """
+    if found.dimension is None or found.interval is None or tokens is None:
+        return found
+    if tokens == found.dimension or abs(tokens - found.dimension) > NEAR:
+        return found
+    reason = (
+        f"{tokens} tokens of a sequence matter at once, where the sweep says {found.dimension}; "
+        "the interval holds both."
+    )
+    return _with(found, tokens, reason)
+
+
+def collided(found: Estimate, pairs: Sequence[Witness]) -> Estimate:
+    """The estimate beside pairs that D − 1 and D heads cannot tell apart.
+
+    Far wider gaps below D bear it out; where they are not, the interval holds D − 1 as well.
+    """
+    if found.dimension is None or len(pairs) != 2 or min(pair.agreed for pair in pairs) == 0:
+        return found
+    below, enough = pairs
+    told = (
+        f"of two sequences that {below.heads} heads cannot tell apart, the targets are typically "
+        f"{below.typical_gap:.2g} deviations apart, and {enough.typical_gap:.2g} with {enough.heads}"
+    )
+    if below.typical_gap >= WIDER * enough.typical_gap:
+        return replace(found, reasons=(*found.reasons, f"{told}: that bears it out."))
+    return _with(found, below.heads, f"{told}: that leaves {below.heads} possible.")
+
+
+def _with(found: Estimate, dimension: int, reason: str) -> Estimate:
+    """The estimate with one more dimension in its interval."""
+    assert found.interval is not None
+    low, high = found.interval
+    return replace(
+        found, interval=(min(low, dimension), max(high, dimension)), reasons=(*found.reasons, reason)
     )
 
 

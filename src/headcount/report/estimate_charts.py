@@ -90,6 +90,34 @@ def salience_chart(counts: Float[np.ndarray, " sample"], *, dimension: int | Non
     return chart
 
 
+def convergence_chart(counts: Float[np.ndarray, " sample"]) -> alt.Chart:
+    """How the numbers of tokens that matter settle as more sequences are looked at."""
+    sizes = sorted({*(2**power for power in range(4, 20) if 2**power < len(counts)), len(counts)})
+    rows = [
+        {"sequences": size, "tokens": float(value), "which": which}
+        for size in sizes
+        for which, value in (
+            ("mean", counts[:size].mean()),
+            ("95th percentile", np.quantile(counts[:size], 0.95, method="inverted_cdf")),
+        )
+    ]
+    chart = alt.Chart(alt.InlineData(values=rows), height=130, description="Tokens that matter, converging")
+    drawn: alt.Chart = calm(
+        chart.mark_line(point=True, strokeWidth=2).encode(
+            x=alt.X("sequences:Q", title="sequences looked at", scale=alt.Scale(type="log", base=2)),
+            y=alt.Y("tokens:Q", title="tokens that matter", scale=alt.Scale(zero=True)),
+            color=alt.Color(
+                "which:N",
+                title=None,
+                scale=alt.Scale(domain=["mean", "95th percentile"], range=list(_COLOURS.values())),
+                legend=alt.Legend(orient="top"),
+            ),
+            tooltip=["which:N", "sequences:Q", alt.Tooltip("tokens:Q", format=".2f")],
+        )
+    ).properties(width="container")
+    return drawn
+
+
 def attention_chart(weights: Float[np.ndarray, "sample head token"]) -> alt.HConcatChart:
     """Where each head looks, one panel per sequence."""
     panels = []

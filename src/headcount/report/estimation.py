@@ -11,7 +11,12 @@ from jaxtyping import Float
 from headcount.engine.files import write_whole
 from headcount.estimate.verdict import Estimate
 from headcount.models import Architecture
-from headcount.report.estimate_charts import attention_chart, deciding_chart, salience_chart
+from headcount.report.estimate_charts import (
+    attention_chart,
+    convergence_chart,
+    deciding_chart,
+    salience_chart,
+)
 from headcount.report.page import facts, rendered
 from headcount.tasks import DataSet
 
@@ -51,7 +56,9 @@ def write_estimate(
         early=early.sentence,
         deciding=deciding_chart(found.errors, found.distances, dimension=found.dimension).to_dict(),
         counts=salience_chart(pictures.counts, dimension=found.dimension).to_dict(),
+        convergence=convergence_chart(pictures.counts).to_dict(),
         looks=attention_chart(pictures.weights).to_dict(),
+        collisions=found.evidence.get("collisions"),
         length=found.evidence.get("length"),
         costs=list(costs(found, data, member)),
         points=[

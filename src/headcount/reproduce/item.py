@@ -45,15 +45,17 @@ class Item:
     paper: Cells | None = None
     polished: Callable[[int], bool] | None = None
 
+    def named(self, recipe: Recipe) -> Mapping[str, tuple[Trial, ...]]:
+        """The trials of every grid."""
+        return {name: replicates(grid) for name, grid in self.grids(recipe).items()}
+
     def trials(self, recipe: Recipe) -> tuple[Trial, ...]:
         """Everything that is to be trained, each once."""
-        grids = self.grids(recipe).values()
-        return tuple(dict.fromkeys(trial for grid in grids for trial in replicates(grid)))
+        return tuple(dict.fromkeys(trial for trials in self.named(recipe).values() for trial in trials))
 
     def rows(self, frame: pd.DataFrame, recipe: Recipe, polished: Iterable[Trial] = ()) -> pd.DataFrame:
         """The rows of a results frame that belong to this item, with the name of their grid."""
-        names = [
-            (trial.id, name) for name, grid in self.grids(recipe).items() for trial in replicates(grid)
-        ] + [(trial.id, "") for trial in polished]
+        names = [(trial.id, name) for name, trials in self.named(recipe).items() for trial in trials]
+        names += [(trial.id, "") for trial in polished]
         labels = pd.DataFrame(names, columns=["trial", "variant"])
         return frame.merge(labels, on="trial", how="inner")

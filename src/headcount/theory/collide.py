@@ -21,7 +21,7 @@ from headcount.theory.colliding.pigeonhole import (
 )
 from headcount.theory.colliding.refine import SAME, Pairs, Units, refine, units_of
 from headcount.theory.colliding.region import Region
-from headcount.theory.evaluate import representations, targets
+from headcount.theory.evaluate import Target, representations, targets
 from headcount.validation import finite_number, whole_number
 
 _POOL = 2048
@@ -146,7 +146,7 @@ def collide(
         binned = pigeonhole(model, task, length, epsilon=epsilon, candidates=candidates, seed=seed)
     except InvalidInput as error:
         why_not = str(error)
-    starts = _from_data(model, task, x, units, pairs, seed)
+    starts = pairs_of_data(model, task, x, units, pairs, seed)
     inside = _best(
         refine(model, task, Region.of_data(task, length), units, starts, steps=steps, seed=seed), task, units
     )
@@ -182,8 +182,8 @@ def _assumption_2(task: RetrievalTask, length: int, seed: int) -> str:
 Starts = tuple[Float[np.ndarray, "pair length token_dim"], Float[np.ndarray, "pair length token_dim"]]
 
 
-def _from_data(
-    model: Transformer, task: RetrievalTask, x: np.ndarray, units: Units, pairs: int, seed: int
+def pairs_of_data(
+    model: Transformer, task: Target, x: np.ndarray, units: Units, pairs: int, seed: int
 ) -> Starts:
     """Half of the pairs by the largest ratio of target gap to representation gap, half at random."""
     with jax.enable_x64(True):

@@ -1,13 +1,21 @@
 """A model or a task on many sequences. Called inside `jax.enable_x64(True)`, everything is float64."""
 
+from typing import Protocol
+
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
 from headcount.models import Transformer
-from headcount.tasks import RetrievalTask
 
 Sequences = Float[Array, "sequence length token_dim"]
+
+
+class Target(Protocol):
+    """Anything that says what is asked for, of one sequence or of many: a task, or a model in its place."""
+
+    def target(self, x: Float[Array, "*sequence length token_dim"], /) -> Float[Array, "*sequence output"]:
+        """What is asked for."""
 
 
 @eqx.filter_jit
@@ -23,7 +31,7 @@ def representations(model: Transformer, x: Sequences) -> Float[Array, "sequence 
 
 
 @eqx.filter_jit
-def targets(task: RetrievalTask, x: Sequences) -> Float[Array, "sequence output"]:
+def targets(task: Target, x: Sequences) -> Float[Array, "sequence output"]:
     """What the task asks for."""
     return task.target(x)
 

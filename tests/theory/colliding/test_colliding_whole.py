@@ -27,7 +27,7 @@ from theory.colliding.references import (
 from headcount.errors import InvalidInput
 from headcount.models import Transformer
 from headcount.tasks import RetrievalTask
-from headcount.theory.collide import _POOL, Collisions, _best, _from_data, collide
+from headcount.theory.collide import _POOL, Collisions, _best, collide, pairs_of_data
 from headcount.theory.colliding.pigeonhole import (
     GAP,
 )
@@ -128,7 +128,7 @@ def test_where_nothing_agreed_nothing_is_claimed() -> None:
 def test_starts_of_the_data_are_different_pairs_and_half_of_them_near() -> None:
     model, x = double(small(BOWLS)), data(BOWLS, 30)
     units = units_of(model, BOWLS, x)
-    first, second = _from_data(model, BOWLS, x, units, 10, 0)
+    first, second = pairs_of_data(model, BOWLS, x, units, 10, 0)
     assert len(first) == len(second) == 10
     index = {each.tobytes(): place for place, each in enumerate(x)}
     pairs = [(index[a.tobytes()], index[b.tobytes()]) for a, b in zip(first, second, strict=True)]
@@ -144,7 +144,7 @@ def test_starts_of_the_data_are_different_pairs_and_half_of_them_near() -> None:
 def test_targets_that_hardly_differ_still_start_from_different_sequences() -> None:
     model, x = double(small(BOWLS)), np.repeat(data(BOWLS, 2), [9, 1], axis=0)
     x[:9, 0] += 1e-9 * np.arange(9)[:, None]
-    first, second = _from_data(model, BOWLS, x, Units(1.0, np.full(1, 1e9)), 10, 0)
+    first, second = pairs_of_data(model, BOWLS, x, Units(1.0, np.full(1, 1e9)), 10, 0)
     assert (np.abs(first - second).max(axis=(1, 2)) > 0).all()
 
 

@@ -1,18 +1,16 @@
 """Pairs of sequences moved until a model cannot tell them apart, while their targets move apart."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from headcount.models import Transformer
-from headcount.tasks import RetrievalTask
-from headcount.theory.colliding.region import Region
-from headcount.theory.evaluate import representations, targets
+from headcount.theory.evaluate import Target, representations, targets
 
 SAME = 1e-4  # representations this close, relative to their spread, count as one
 _DAMPING = 1e-11
@@ -26,6 +24,16 @@ class Units(NamedTuple):
     target: Float[np.ndarray, " output"]
 
 
+class Place(Protocol):
+    """Where sequences may be moved to."""
+
+    def contains(self, x: Float[Array, "length token_dim"], /) -> Bool[Array, ""]:
+        """Whether a sequence lies there."""
+
+    def project(self, x: Float[Array, "length token_dim"], /) -> Float[Array, "length token_dim"]:
+        """A nearby sequence that does."""
+
+
 class Pairs(NamedTuple):
     """Two sequences each, the gap of their targets and that of their representations."""
 
@@ -35,9 +43,7 @@ class Pairs(NamedTuple):
     representation_gap: Float[np.ndarray, " pair"]
 
 
-def units_of(
-    model: Transformer, task: RetrievalTask, x: Float[np.ndarray, "sample length token_dim"]
-) -> Units:
+def units_of(model: Transformer, task: Target, x: Float[np.ndarray, "sample length token_dim"]) -> Units:
     """Root mean square distance of representations from their mean, and the deviation of each output."""
     with jax.enable_x64(True):
         found = np.asarray(representations(model, jnp.asarray(x)))
@@ -48,8 +54,8 @@ def units_of(
 
 def refine(
     model: Transformer,
-    task: RetrievalTask,
-    region: Region,
+    task: Target,
+    region: Place,
     units: Units,
     pairs: tuple[Float[np.ndarray, "pair length token_dim"], Float[np.ndarray, "pair length token_dim"]],
     *,
@@ -73,8 +79,8 @@ def refine(
 @eqx.filter_jit
 def _climb_all(
     model: Transformer,
-    task: RetrievalTask,
-    region: Region,
+    task: Target,
+    region: Place,
     units: Units,
     steps: int,
     first: Array,
@@ -86,8 +92,8 @@ def _climb_all(
 
 def _climb(
     model: Transformer,
-    task: RetrievalTask,
-    region: Region,
+    task: Target,
+    region: Place,
     units: Units,
     steps: int,
     first: Array,

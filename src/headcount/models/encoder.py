@@ -1,0 +1,331 @@
+"""A transformer encoder for real data: tokens in, as many states out, a whole batch at once.
+
+Axes: batch, token (T), width (E = n·h), head (h), feature (n). Width stands last, so every linear map is
+one large matrix product. `jax.vmap` over encoders makes a pack.
+"""
+
+from dataclasses import dataclass
+from math import sqrt
+from typing import Literal, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from headcount.errors import InvalidInput
+from headcount.models.network import Parameter, uniform
+from headcount.validation import finite_number, shown, whole_number
+
+EncoderPrecision = Literal["float32", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class EncoderShape:
+    r"""Everything about an encoder that is not learnt: h heads of n numbers each, so the width is E = n·h.
+
+    >>> EncoderShape(heads=4, head_dim=16, layers=4, feedforward=256).parameters()
+    200064
+
+    **Arguments:**
+
+    - `heads`, `head_dim`: h and n.
+    - `layers`, `feedforward`: how many layers, and the hidden width of the network in each.
+    - `dropout`: the share of entries dropped in training, where a key is given.
+    - `precision`: `bfloat16` computes with rounded copies of float32 parameters; what adds up many numbers
+      (norms, softmax, the last states) stays in float32.
+    """
+
+    heads: int
+    head_dim: int
+    layers: int
+    feedforward: int
+    dropout: float = 0.0
+    precision: EncoderPrecision = "float32"
+
+    def __post_init__(self) -> None:
+        for field in ("heads", "head_dim", "layers", "feedforward"):
+            whole_number(field, getattr(self, field), at_least=1)
+        finite_number("dropout", self.dropout, at_least=0.0, at_most=0.9)
+        if self.precision not in get_args(EncoderPrecision):
+            allowed = ", ".join(get_args(EncoderPrecision))
+            raise InvalidInput(f"precision = {shown(self.precision)}: allowed are {allowed}")
+
+    @property
+    def width(self) -> int:
+        """E = n·h."""
+        return self.heads * self.head_dim
+
+    def parameters(self) -> int:
+        """How many numbers are learnt: all weights, biases and gains."""
+        width, hidden = self.width, self.feedforward
+        attention = 4 * width * (width + 1)
+        network = (width + 1) * hidden + (hidden + 1) * width
+        norm = 2 * width
+        return self.layers * (attention + network + 2 * norm) + norm
+
+    def rounded(self, x: Float[Array, "*any"]) -> Float[Array, "*any"]:
+        """The same numbers in the type of all that is computed from them."""
+        return jnp.asarray(x, jnp.bfloat16) if self.precision == "bfloat16" else at_least_float32(x)
+
+
+class AroundEncoder:
+    """What a model with an encoder in it says of its size, as `Architecture` says it of the paper's."""
+
+    encoder: EncoderShape
+
+    @property
+    def heads(self) -> int:
+        """How many heads."""
+        return self.encoder.heads
+
+    @property
+    def head_dim(self) -> int:
+        """How many numbers a head has."""
+        return self.encoder.head_dim
+
+    @property
+    def layers(self) -> int:
+        """How many layers."""
+        return self.encoder.layers
+
+    @property
+    def width(self) -> int:
+        """E = n·h."""
+        return self.encoder.width
+
+    @property
+    def encoder_hidden(self) -> tuple[int]:
+        """The hidden width of the network in each layer."""
+        return (self.encoder.feedforward,)
+
+    @property
+    def precision(self) -> str:
+        """Of matrix products."""
+        return self.encoder.precision
+
+    def counted_parameters(self) -> int:
+        """All parameters."""
+        return self.parameters()
+
+    def parameters(self) -> int:
+        """How many numbers are learnt."""
+        raise NotImplementedError
+
+
+class Linear(eqx.Module):
+    """x W + b over the last axis, in the type of x."""
+
+    weight: Float[Parameter, "inputs outputs"]
+    bias: Float[Parameter, " outputs"]
+
+    @classmethod
+    def initialise(cls, inputs: int, outputs: int, random: np.random.Generator) -> "Linear":
+        """Weights and biases uniform in ±1/sqrt(inputs)."""
+        return cls(uniform(random, (inputs, outputs), inputs), uniform(random, (outputs,), inputs))
+
+    def __call__(self, x: Float[Array, "*any inputs"]) -> Float[Array, "*any outputs"]:
+        """The map at every place."""
+        product = at_least_float32(x @ jnp.asarray(self.weight, x.dtype))
+        # The gradient of the bias is a sum over all tokens of all sequences: too long a sum for bfloat16.
+        return (product + self.bias).astype(x.dtype)
+
+
+class Norm(eqx.Module):
+    """gain · (x − mean) / sqrt(variance + 1e-5) + bias over the last axis, never below float32."""
+
+    gain: Float[Parameter, " width"]
+    bias: Float[Parameter, " width"]
+
+    @classmethod
+    def initialise(cls, width: int) -> "Norm":
+        """Gains of 1 and biases of 0."""
+        return cls(np.ones(width, np.float32), np.zeros(width, np.float32))
+
+    def __call__(self, x: Float[Array, "*any width"]) -> Float[Array, "*any width"]:
+        """The norm at every place."""
+        x = at_least_float32(x)
+        centred = x - jnp.mean(x, axis=-1, keepdims=True)
+        variance = jnp.mean(centred**2, axis=-1, keepdims=True)
+        return centred * jax.lax.rsqrt(variance + 1e-5) * self.gain + self.bias
+
+
+class SelfAttention(eqx.Module):
+    """W_O · concat(heads): every reader looks at every token that is there."""
+
+    query: Linear
+    key_value: Linear
+    output: Linear
+    shape: EncoderShape = eqx.field(static=True)
+
+    @classmethod
+    def initialise(cls, shape: EncoderShape, random: np.random.Generator) -> "SelfAttention":
+        """Every map uniform in ±1/sqrt(width)."""
+        return cls(
+            Linear.initialise(shape.width, shape.width, random),
+            Linear.initialise(shape.width, 2 * shape.width, random),
+            Linear.initialise(shape.width, shape.width, random),
+            shape,
+        )
+
+    def __call__(
+        self,
+        readers: Float[Array, "batch reader width"],
+        tokens: Float[Array, "batch token width"],
+        mask: Bool[Array, "batch token"] | None,
+    ) -> Float[Array, "batch reader width"]:
+        """What the heads read, joined."""
+        query, key, value = self._split(readers, tokens)
+        if query.dtype == jnp.float64:  # the library's softmax is in float32, whatever it is given
+            read = jnp.einsum("bhrt,bthn->brhn", attention_weights(query, key, mask), value)
+        else:
+            there = None if mask is None else mask[:, None, None, :]
+            read = jax.nn.dot_product_attention(query, key, value, mask=there)
+        return self.output(read.reshape(readers.shape))
+
+    def weights(
+        self, tokens: Float[Array, "batch token width"], mask: Bool[Array, "batch token"] | None
+    ) -> Float[Array, "batch head token token"]:
+        """Where each head looks from each token."""
+        query, key, _ = self._split(tokens, tokens)
+        return attention_weights(query, key, mask)
+
+    def _split(self, readers: Array, tokens: Array) -> tuple[Array, Array, Array]:
+        heads, feature = self.shape.heads, self.shape.head_dim
+        query = self.query(readers).reshape(*readers.shape[:2], heads, feature)
+        both = self.key_value(tokens).reshape(*tokens.shape[:2], 2, heads, feature)
+        return query, both[:, :, 0], both[:, :, 1]
+
+
+class EncoderLayer(eqx.Module):
+    """x + attention(norm(x)), then x + network(norm(x)); dropout on both additions."""
+
+    before_attention: Norm
+    attention: SelfAttention
+    before_network: Norm
+    hidden: Linear
+    back: Linear
+    shape: EncoderShape = eqx.field(static=True)
+
+    @classmethod
+    def initialise(cls, shape: EncoderShape, random: np.random.Generator) -> "EncoderLayer":
+        """One layer of the given shape."""
+        return cls(
+            Norm.initialise(shape.width),
+            SelfAttention.initialise(shape, random),
+            Norm.initialise(shape.width),
+            Linear.initialise(shape.width, shape.feedforward, random),
+            Linear.initialise(shape.feedforward, shape.width, random),
+            shape,
+        )
+
+    def __call__(
+        self,
+        tokens: Float[Array, "batch token width"],
+        mask: Bool[Array, "batch token"] | None,
+        key: PRNGKeyArray | None,
+        read: int | None = None,
+    ) -> Float[Array, "batch reader width"]:
+        """The first `read` tokens after this layer (None: all); these look at all the same."""
+        of_attention, of_network = split_key(key, 2)
+        seen = self.before_attention(tokens).astype(tokens.dtype)
+        attended = self.attention(seen[:, :read], seen, mask)
+        tokens = tokens[:, :read] + dropout(attended, self.shape.dropout, of_attention)
+        moved = self.back(jax.nn.gelu(self.hidden(self.before_network(tokens).astype(tokens.dtype))))
+        return tokens + dropout(moved, self.shape.dropout, of_network)
+
+    def attention_weights(
+        self, tokens: Float[Array, "batch token width"], mask: Bool[Array, "batch token"] | None
+    ) -> Float[Array, "batch head token token"]:
+        """Where each head looks from each token."""
+        return self.attention.weights(self.before_attention(tokens).astype(tokens.dtype), mask)
+
+
+class Encoder(eqx.Module):
+    """Layers one after the other, and a last norm."""
+
+    layers: tuple[EncoderLayer, ...]
+    last: Norm
+    shape: EncoderShape = eqx.field(static=True)
+
+    @classmethod
+    def initialise(cls, shape: EncoderShape, random: np.random.Generator) -> "Encoder":
+        """An encoder at its random start."""
+        layers = tuple(EncoderLayer.initialise(shape, random) for _ in range(shape.layers))
+        return cls(layers, Norm.initialise(shape.width), shape)
+
+    def __call__(
+        self,
+        tokens: Float[Array, "batch token width"],
+        *,
+        mask: Bool[Array, "batch token"] | None = None,
+        key: PRNGKeyArray | None = None,
+        read: int | None = None,
+    ) -> Float[Array, "batch reader width"]:
+        """The last states of the first `read` tokens (None: all), in float32.
+
+        Nobody looks at a token whose `mask` is False. Without a key nothing is dropped.
+        """
+        expect_shape("tokens", tokens, "batch", "token", self.shape.width)
+        with jax.default_matmul_precision(self.shape.precision):
+            *earlier, final = zip(self.layers, split_key(key, len(self.layers)), strict=True)
+            states = self.shape.rounded(tokens)
+            for layer, layer_key in earlier:
+                states = layer(states, mask, layer_key)
+            layer, layer_key = final
+            return self.last(layer(states, mask, layer_key, read))
+
+    def with_attention(
+        self, tokens: Float[Array, "batch token width"], *, mask: Bool[Array, "batch token"] | None = None
+    ) -> tuple[Float[Array, "batch token width"], Float[Array, "batch head token token"]]:
+        """The last states, and where each head of the last layer looks from each token: for looking at."""
+        expect_shape("tokens", tokens, "batch", "token", self.shape.width)
+        with jax.default_matmul_precision(self.shape.precision):
+            states = self.shape.rounded(tokens)
+            for layer in self.layers[:-1]:
+                states = layer(states, mask, None)
+            weights = self.layers[-1].attention_weights(states, mask)
+            return self.last(self.layers[-1](states, mask, None)), weights
+
+
+def attention_weights(
+    query: Float[Array, "batch reader head feature"],
+    key: Float[Array, "batch token head feature"],
+    mask: Bool[Array, "batch token"] | None,
+) -> Float[Array, "batch head reader token"]:
+    """softmax_t( q·k(t) / sqrt(n) ) over the tokens that are there, never below float32."""
+    logits = jnp.einsum("brhn,bthn->bhrt", at_least_float32(query), at_least_float32(key))
+    there = None if mask is None else mask[:, None, None, :]
+    return jax.nn.softmax(logits / sqrt(query.shape[-1]), axis=-1, where=there)
+
+
+def dropout(x: Float[Array, "*any"], rate: float, key: PRNGKeyArray | None) -> Float[Array, "*any"]:
+    """Each entry is 0 with probability `rate`, else 1/(1 − rate) times itself: the same on average."""
+    if key is None or rate == 0:
+        return x
+    return jnp.where(jax.random.bernoulli(key, 1 - rate, x.shape), x / (1 - rate), 0)
+
+
+def split_key(key: PRNGKeyArray | None, count: int) -> tuple[PRNGKeyArray | None, ...]:
+    """As many keys as asked for, or as many times None."""
+    return (None,) * count if key is None else tuple(jax.random.split(key, count))
+
+
+def at_least_float32(x: Float[Array, "*any"]) -> Float[Array, "*any"]:
+    """The same numbers, in float32 where that is finer."""
+    x = jnp.asarray(x)
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
+def learnt_vectors(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Vectors that are added to tokens: normal with standard deviation 0.02, small beside a token."""
+    return random.normal(scale=0.02, size=shape).astype(np.float32)
+
+
+def expect_shape(name: str, array: Array, *sizes: int | str) -> None:
+    """Refuses an array of another shape; where a size is a word, any is right."""
+    pairs = zip(array.shape, sizes, strict=False)
+    if array.ndim != len(sizes) or any(size != found for found, size in pairs if isinstance(size, int)):
+        allowed = ", ".join(map(str, sizes))
+        raise InvalidInput(f"{name} of shape {array.shape}: allowed is [{allowed}]")

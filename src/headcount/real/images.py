@@ -1,0 +1,114 @@
+"""CIFAR-10 in a larger frame: what a vision transformer learns.
+
+Frames are made inside the compiled step, from the small images: an expanded data set is never in memory.
+"""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
+
+from headcount.models.network import Parameter
+from headcount.models.vit import Vit, VitShape
+from headcount.real.loaded import loaded
+from headcount.tasks.cifar10 import Cifar10
+from headcount.tasks.frames import framed, patches, random_corner
+
+# Of the pixels of the training images, a colour each.
+MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
+BLOCK, GLANCED = 250, 1_000
+
+
+class Images(eqx.Module):
+    """Images and their classes."""
+
+    x: UInt8[Parameter, "image 32 32 3"]
+    y: Int[Parameter, " image"]
+
+
+class ImageSamples(eqx.Module):
+    """What members learn from, and what they are judged by."""
+
+    train: Images
+    validation: Images
+
+
+@dataclass(frozen=True)
+class ImageProblem:
+    """`fingerprint` says which images were loaded; so many of each class are used, the first ones."""
+
+    shape: VitShape
+    fingerprint: str
+    train_images: int
+    validation_images: int
+
+    def start(self, seed: int) -> Vit:
+        """A vision transformer at its random start."""
+        return Vit.initialise(self.shape, seed)
+
+    def samples(self) -> ImageSamples:
+        """The first images of each class."""
+        data = loaded(self.fingerprint, Cifar10)
+        return ImageSamples(
+            _balanced(data.train_images, data.train_labels, self.train_images),
+            _balanced(data.test_images, data.test_labels, self.validation_images),
+        )
+
+    def loss(self, model: Vit, samples: ImageSamples, key: PRNGKeyArray, batch_size: int) -> Float[Array, ""]:
+        """Cross entropy over images drawn with replacement, each at a random place of its frame."""
+        draw, place, drop = jax.random.split(key, 3)
+        chosen = jax.random.randint(draw, (batch_size,), 0, len(samples.train.y))
+        corners = jax.vmap(lambda own: random_corner(own, self.shape.side))(
+            jax.random.split(place, batch_size)
+        )
+        scores = model(self._seen(samples.train.x[chosen], corners), key=drop)
+        right = jnp.take_along_axis(jax.nn.log_softmax(scores), samples.train.y[chosen][:, None], axis=1)
+        return -jnp.mean(right)
+
+    def scores(self, model: Vit, samples: ImageSamples) -> dict[str, Float[Array, ""]]:
+        """The shares of images whose class has the highest score, each image at one random place."""
+        return {
+            "train_accuracy": self._accuracy(model, samples.train),
+            "validation_accuracy": self._accuracy(model, samples.validation),
+        }
+
+    def glance(self, model: Vit, samples: ImageSamples) -> Float[Array, ""]:
+        """The training accuracy on the first images."""
+        first = jax.tree.map(lambda array: array[:GLANCED], samples.train)
+        return self._accuracy(model, first)
+
+    def _accuracy(self, model: Vit, images: Images) -> Float[Array, ""]:
+        count = len(images.y)
+        places = jnp.minimum(jnp.arange(count + -count % BLOCK), count - 1).reshape(-1, BLOCK)
+
+        def right(block: Int[Array, " image"]) -> Array:
+            keys = jax.vmap(lambda place: jax.random.fold_in(jax.random.PRNGKey(0), place))(block)
+            corners = jax.vmap(lambda own: random_corner(own, self.shape.side))(keys)
+            scores = model(self._seen(images.x[block], corners))
+            return jnp.argmax(scores, axis=-1) == images.y[block]
+
+        return jnp.mean(jax.lax.map(right, places).ravel()[:count])
+
+    def _seen(
+        self, images: UInt8[Array, "image 32 32 3"], corners: Int[Array, "image 2"]
+    ) -> Float[Array, "image patch pixels"]:
+        """The patches of the images in their frames, every colour standardised."""
+
+        def one(image: Array, corner: Array) -> Array:
+            small = (image.astype(jnp.float32) / 255 - jnp.array(MEAN)) / jnp.array(DEVIATION)
+            return patches(framed(small, corner, self.shape.side), self.shape.patch)
+
+        return jax.vmap(one)(images, corners)
+
+
+def _balanced(x: np.ndarray, y: np.ndarray, count: int) -> Images:
+    """The first of each class in turn, as many as asked for."""
+    rank = np.empty(len(y), np.int64)
+    for label in np.unique(y):
+        mine = np.flatnonzero(y == label)
+        rank[mine] = np.arange(len(mine))
+    chosen = np.sort(np.lexsort((y, rank))[:count])
+    return Images(x[chosen], y[chosen].astype(np.int32))

@@ -1,0 +1,178 @@
+"""The training of a pack on real data: members of one shape that share their samples on the device.
+
+Nothing is selected: the state after the last step is the one that is judged.
+"""
+
+import time
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from headcount.engine.lanes import compiled, for_each_member, stack
+from headcount.engine.machine import Machine
+from headcount.engine.member import Course, optimizer, schedule
+from headcount.engine.pack import Pack
+from headcount.engine.spec import Training
+from headcount.engine.train import CHUNK_SECONDS, Call, Outcome
+from headcount.real.problem import Model, Problem, Samples
+
+
+class Learner(eqx.Module):
+    """A member under way; `accuracy` is that of the last glance at the training samples."""
+
+    model: Model
+    optimizer: Any
+    step: Int[Array, ""]
+    diverged: Bool[Array, ""]
+    accuracy: Float[Array, ""]
+
+
+class RealTraining:
+    """The same to a run as `PackTraining` is, for models and samples of another kind."""
+
+    def __init__(self, pack: Pack, machine: Machine, *, state: Learner | None = None) -> None:
+        self.pack, self.machine = pack, machine
+        self.training = pack.trials[0].training
+        self.problem: Problem = problem_of(pack)
+        self.samples: Samples = jax.device_put(self.problem.samples())
+        self.courses = stack(Course.of(trial) for trial in pack.trials)
+        self.state = initial_learners(pack) if state is None else state
+        self._periods = 1
+
+    @property
+    def step(self) -> int:
+        """How many steps every member has made."""
+        return int(np.max(self.state.step))
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are made."""
+        return self.step >= self.training.steps
+
+    @property
+    def errors(self) -> Float[np.ndarray, " member"]:
+        """The share of training samples that each member gets wrong, at the last glance."""
+        return 1 - np.asarray(self.state.accuracy)
+
+    def compile(self) -> float:
+        """Make its programs ready without running them; returns the seconds it took."""
+        began = time.perf_counter()
+        compiled(*self._advancing(0), self.machine, tuned=True)
+        compiled(*self._judging, self.machine)
+        return time.perf_counter() - began
+
+    def chunk(self) -> None:
+        """Advance every member by about as long as a run leaves between two looks."""
+        left = (self.training.steps - self.step) // self.training.evaluate_every
+        periods = min(self._periods, left)
+        began = time.perf_counter()
+        self.state = jax.block_until_ready(
+            for_each_member(*self._advancing(periods), self.machine, tuned=True)
+        )
+        seconds = (time.perf_counter() - began) / periods
+        self._periods = max(1, round(CHUNK_SECONDS[self.machine.kind] / seconds))
+
+    def outcomes(self) -> list[Outcome]:
+        """Every member as it is after its last step, judged on all samples."""
+        models, diverged = jax.device_get((self.state.model, self.state.diverged))
+        scores = jax.device_get(for_each_member(*self._judging, self.machine))
+        return [
+            _outcome(
+                jax.tree.map(lambda leaf, place=place: leaf[place], models),
+                {name: float(values[place]) for name, values in scores.items()},
+                diverged=bool(diverged[place]),
+                steps=self.training.steps,
+            )
+            for place in range(len(self.pack.trials))
+        ]
+
+    def _advancing(self, periods: int) -> Call:
+        program = partial(advance, problem=self.problem, training=_alike(self.training))
+        return program, (self.state, self.courses), (self.samples, np.int32(periods))
+
+    @property
+    def _judging(self) -> Call:
+        return partial(judge, problem=self.problem), (self.state.model,), (self.samples,)
+
+
+def problem_of(pack: Pack) -> Problem:
+    """What the members of a pack learn."""
+    made: Problem = pack.trials[0].problem  # type: ignore[attr-defined]  # a RealTrial, which imports this
+    return made
+
+
+def initial_learners(pack: Pack) -> Learner:
+    """Every member at its own random start."""
+    problem, training = problem_of(pack), pack.trials[0].training
+    models = stack(problem.start(trial.seed) for trial in pack.trials)
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):  # zeros and copies: nothing for a GPU
+        state: Learner = jax.device_get(jax.vmap(partial(begin, training=training))(models))
+    return state
+
+
+def begin(model: Model, training: Training) -> Learner:
+    """A member before its first step."""
+    model = jax.tree.map(jnp.asarray, model)
+    return Learner(
+        model, optimizer(training).init(model), jnp.int32(0), jnp.bool_(False), jnp.float32(jnp.nan)
+    )
+
+
+def advance(
+    learner: Learner,
+    course: Course,
+    samples: Samples,
+    periods: Int[Array, ""],
+    *,
+    problem: Problem,
+    training: Training,
+) -> Learner:
+    """Train for some periods, with a glance at the end of each."""
+    update = optimizer(training).update
+
+    def step(now: tuple[Any, Any, Any, Any], _: None) -> tuple[tuple[Any, Any, Any, Any], None]:
+        model, state, count, diverged = now
+        key = jax.random.fold_in(course.key, count)
+        loss, gradient = jax.value_and_grad(problem.loss)(model, samples, key, training.batch_size)
+        direction, state = update(gradient, state, model)
+        rate = schedule(count, course)
+        model = jax.tree.map(lambda weight, move: weight - rate * move, model, direction)
+        return (model, state, count + 1, diverged | ~jnp.isfinite(loss)), None
+
+    def period(_: Int[Array, ""], now: Learner) -> Learner:
+        start = (now.model, now.optimizer, now.step, now.diverged)
+        model, state, count, diverged = jax.lax.scan(step, start, length=training.evaluate_every)[0]
+        return Learner(
+            model, state, count, diverged, problem.glance(model, samples).astype(now.accuracy.dtype)
+        )
+
+    return jax.lax.fori_loop(0, periods, period, learner)
+
+
+def judge(model: Model, samples: Samples, *, problem: Problem) -> dict[str, Float[Array, ""]]:
+    """All scores of one member."""
+    return problem.scores(model, samples)
+
+
+def _alike(training: Training) -> Training:
+    """The training less what a program need not know: how long it lasts is told to members as a number."""
+    return replace(training, steps=training.evaluate_every, warmup=0, data_seed=0)
+
+
+def _outcome(model: Model, scores: dict[str, float], *, diverged: bool, steps: int) -> Outcome:
+    wrong = {split: 1 - scores.get(f"{split}_accuracy", np.nan) for split in ("train", "validation", "test")}
+    return Outcome(
+        model=model,
+        train_error=wrong["train"],
+        validation_error=wrong["validation"],
+        test_error=wrong["test"],
+        best_step=steps,
+        diverged=diverged,
+        scores=scores,
+    )

@@ -1,0 +1,104 @@
+"""A trial on real data: the same to a run and to the results frame as a trial on a task of the library."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+
+from headcount.engine.kinds import KINDS, Kind
+from headcount.engine.machine import Machine
+from headcount.engine.pack import MOST_MEMBERS, Pack
+from headcount.engine.spec import LARGEST_SEED, TaskChoice, Trial
+from headcount.errors import InvalidInput
+from headcount.models.encoder import EncoderShape
+from headcount.models.reranker import RerankerShape
+from headcount.models.vit import VitShape
+from headcount.real.images import ImageProblem
+from headcount.real.problem import Model, Problem
+from headcount.real.ranking import RankingProblem
+from headcount.real.training import RealTraining, initial_learners
+from headcount.validation import finite_number, whole_number
+
+KEPT = 6  # copies of a layer's states that its gradient needs, and passing ones
+
+
+@dataclass(frozen=True)
+class RealData(TaskChoice):
+    """A data set that was loaded, by name and fingerprint."""
+
+    @property
+    def dimension(self) -> int:
+        """Nobody knows it."""
+        return 0
+
+    @property
+    def fingerprint(self) -> str:
+        """Of what is in it."""
+        return str(dict(self.options)["fingerprint"])
+
+
+@dataclass(frozen=True)
+class RealTrial(Trial):
+    """One member on real data; its architecture is a `VitShape` or a `RerankerShape`."""
+
+    def __post_init__(self) -> None:
+        whole_number("length", self.length, at_least=2)
+        whole_number("seed", self.seed, at_least=0, at_most=LARGEST_SEED)
+        finite_number("learning_rate", self.learning_rate, above=0)
+
+    @property
+    def metric(self) -> str:
+        """Its errors are shares of samples."""
+        return "share wrong"
+
+    def to_json(self) -> str:
+        """All fields, in an order that never changes."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @property
+    def problem(self) -> Problem:
+        """What it learns."""
+        shape: object = self.architecture
+        data, recipe = self.task, self.training
+        assert isinstance(data, RealData)
+        sizes = recipe.train_samples, recipe.validation_samples
+        if isinstance(shape, VitShape):
+            return ImageProblem(shape, data.fingerprint, *sizes)
+        assert isinstance(shape, RerankerShape)
+        return RankingProblem(shape, data.fingerprint, self.length, *sizes)
+
+
+def plan_alike(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
+    """Packs of trials that differ in seed and learning rate alone, as many together as fit the memory."""
+    groups: dict[Trial, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(replace(trial, seed=0, learning_rate=1.0), []).append(trial)
+    packs = []
+    for alike, group in groups.items():
+        needed = member_bytes(alike)
+        if needed > machine.memory:
+            raise InvalidInput(
+                f"heads = {alike.architecture.heads}, length = {alike.length}: one member needs "
+                f"{needed / 2**30:,.1f} GiB; allowed are {machine.memory / 2**30:,.1f} on this machine"
+            )
+        size = max(1, min(MOST_MEMBERS[machine.kind], machine.memory // needed))
+        packs += [
+            Pack(tuple(group[start : start + size]), alike.architecture)
+            for start in range(0, len(group), size)
+        ]
+    return packs
+
+
+def member_bytes(trial: Trial) -> int:
+    """An upper estimate of what one member holds while it trains."""
+    shape: EncoderShape = trial.architecture.encoder  # type: ignore[attr-defined]
+    tokens, number = trial.training.batch_size * (trial.length + 1), 2 if shape.precision == "bfloat16" else 4
+    states = KEPT * (4 * shape.width + 2 * shape.feedforward) + 3 * shape.heads * trial.length
+    return 32 * trial.architecture.counted_parameters() + tokens * shape.layers * states * number
+
+
+def _blank(trial: Trial) -> Model:
+    assert isinstance(trial, RealTrial)
+    return trial.problem.start(trial.seed)
+
+
+KINDS[RealTrial] = Kind(plan_alike, RealTraining, initial_learners, _blank, keeps_outputs=False)

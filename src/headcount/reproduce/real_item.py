@@ -1,0 +1,118 @@
+"""What the two real-data experiments have in common: accuracy over heads and lengths, and what it follows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pandas as pd
+
+from headcount.engine import Trial
+from headcount.errors import InvalidInput
+from headcount.real.trial import RealData
+from headcount.reproduce.claims import Verdict
+from headcount.reproduce.item import Item, Panel
+from headcount.reproduce.paper import Cells
+from headcount.reproduce.real_claims import (
+    falls_with_length,
+    follows,
+    paper_s_law,
+    reversal,
+    rises_with_heads,
+    where_length_fades,
+)
+from headcount.reproduce.recipe import Recipe
+from headcount.reproduce.summary import summarise
+
+GRID, WIDTH_FIXED, HEADS_FIXED = "grid", "width fixed, heads varied", "heads fixed, width varied"
+Trials = Mapping[str, tuple[Trial, ...]]
+
+
+@dataclass(frozen=True)
+class RealItem(Item):
+    """An item whose data a person has to bring.
+
+    - `load`: reads a folder; `make`: the trials of the grid and of its controls, by name.
+    - `where`: what the folder may hold, and where to get it.
+    """
+
+    load: Callable[[Path | str], RealData] = field(kw_only=True)
+    make: Callable[[Recipe, RealData], Trials] = field(kw_only=True)
+    where: str = field(kw_only=True)
+    seeds: int = field(kw_only=True)
+    data: RealData | None = field(default=None, kw_only=True)
+
+    def at(self, folder: Path | str | None) -> "RealItem":
+        """The item with its data read."""
+        if folder is None:
+            raise InvalidInput(f"data = None: {self.name} needs --data FOLDER with {self.where}")
+        return replace(self, data=self.load(folder))
+
+    def named(self, recipe: Recipe) -> Trials:
+        """The trials of every grid."""
+        assert self.data is not None, "its data is read first"
+        return self.make(recipe, self.data)
+
+
+def real_item(
+    name: str,
+    title: str,
+    about: str,
+    *,
+    train: Cells,
+    validation: Cells,
+    load: Callable[[Path | str], RealData],
+    make: Callable[[Recipe, RealData], Trials],
+    where: str,
+    seeds: int,
+) -> RealItem:
+    """An experiment as an item: `train` and `validation` are the paper's shares of wrong answers."""
+
+    def panels(frame: pd.DataFrame) -> list[Panel]:
+        grid = frame[frame["variant"] == GRID]
+        shown = [
+            Panel("training samples that are wrong", wrong(grid, "train", train)),
+            Panel("validation samples that are wrong", wrong(grid, "validation", validation)),
+        ]
+        for variant in (WIDTH_FIXED, HEADS_FIXED):
+            members = frame[frame["variant"] == variant]
+            if not members.empty:
+                table = wrong(members, "train", by=("heads", "width", "length"))
+                lines = "heads" if variant == WIDTH_FIXED else "width"
+                shown.append(Panel(f"training samples that are wrong: {variant}", table, lines=lines))
+        return shown
+
+    def judge(frame: pd.DataFrame) -> list[Verdict]:
+        grid = frame[frame["variant"] == GRID]
+        return [
+            rises_with_heads(grid),
+            falls_with_length(grid),
+            where_length_fades(grid),
+            paper_s_law(grid),
+            *reversal(grid, train),
+            *follows(frame, width_fixed=WIDTH_FIXED, heads_fixed=HEADS_FIXED),
+        ]
+
+    return RealItem(
+        name,
+        title,
+        about,
+        grids=lambda recipe: {},
+        panels=panels,
+        judge=judge,
+        load=load,
+        make=make,
+        where=where,
+        seeds=seeds,
+    )
+
+
+def wrong(
+    frame: pd.DataFrame,
+    split: str,
+    paper: Cells | None = None,
+    *,
+    by: Sequence[str] = ("heads", "length"),
+) -> pd.DataFrame:
+    """The cells of one split: nothing is selected, so that each error stands for itself."""
+    errors = frame[f"{split}_error"]
+    return summarise(frame.assign(validation_error=errors, test_error=errors), by=by, paper=paper)

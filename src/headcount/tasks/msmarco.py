@@ -1,0 +1,39 @@
+"""MS MARCO passage ranking: a query, one passage that answers it, and T - 1 that nearly do."""
+
+from pathlib import Path
+
+from headcount.errors import InvalidInput
+from headcount.tasks import msmarco_compact
+from headcount.tasks.msmarco_compact import compact
+from headcount.tasks.msmarco_files import is_official, official
+from headcount.tasks.msmarco_hub import hub
+from headcount.tasks.msmarco_lists import rankings_of
+from headcount.tasks.msmarco_source import Options, refused
+from headcount.tasks.rankings import Rankings
+
+HUB = "hub"
+
+
+def load(path: Path | str, options: Options | None = None) -> Rankings:
+    """Lists of candidates from what the folder holds, or from the hub where the path is "hub".
+
+    - `msmarco_tokens.npz`: finished lists.
+    - `collection.tsv`, `queries.train.tsv`, `qrels.train.tsv` and, if there is one, a run such as
+      `top1000.train.tsv`: the official files; with `validation="dev"` those of the development set too.
+      Any of them may be packed as .gz.
+    """
+    options = options or Options()
+    if path == HUB:
+        if options.tables is None:
+            raise InvalidInput("tables = None: with the hub, a folder that holds vocab.txt is needed")
+        return rankings_of(hub(), Path(options.tables), options)
+    folder = Path(path)
+    expected = f"a folder with {msmarco_compact.FILE} or with the official collection.tsv"
+    if not folder.is_dir():
+        raise refused(folder, "is no folder" if folder.exists() else "there is no such folder", expected)
+    if (folder / msmarco_compact.FILE).is_file():
+        return compact(folder / msmarco_compact.FILE, options)
+    if is_official(folder):
+        collection = official(folder, with_dev=options.validation == "dev")
+        return rankings_of(collection, Path(options.tables or folder), options)
+    raise refused(folder, "holds neither", expected)

@@ -1,0 +1,79 @@
+"""Salience and collisions beside the sweep: they may widen what it says, and never change it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from headcount.engine import Store, run
+from headcount.estimate import study as study_module
+from headcount.estimate.collisions import Witness, can_be_moved, collisions
+from headcount.estimate.members import Recipe
+from headcount.estimate.study import Study
+from headcount.estimate.verdict import Estimate, collided, witnessed
+from headcount.models import Transformer
+from headcount.tasks import bowls
+from headcount.tasks.arrays import data_set
+from headcount.theory.specialise import specialise
+
+RANDOM = np.random.default_rng(0)
+THREE = Estimate(3, (3, 3), "retrieval", 3, {3: 1.0}, (), (), ("the sweep says so.",))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "interval"), [(None, (3, 3)), (3, (3, 3)), (4, (3, 4)), (2, (2, 3)), (5, (3, 5)), (9, (3, 3))]
+)
+def test_another_number_of_tokens_that_matter_widens_the_interval(tokens, interval):
+    found = witnessed(THREE, tokens=tokens)
+    assert (found.dimension, found.interval) == (3, interval)
+    assert (len(found.reasons) > 1) == (interval != (3, 3))
+
+
+def pair(heads, gap, agreed=16):
+    return Witness(heads, gap, gap, agreed, 16)
+
+
+def test_wide_gaps_below_d_bear_it_out_and_narrow_ones_leave_less_possible():
+    assert collided(THREE, ()) == THREE
+    assert collided(THREE, (pair(2, 1.0, agreed=0), pair(3, 0.1))) == THREE
+    assert collided(THREE, (pair(2, 1.0), pair(3, 0.1))).interval == (3, 3)
+    assert collided(THREE, (pair(2, 0.2), pair(3, 0.1))).interval == (2, 3)
+    unknown = replace(THREE, dimension=None, interval=None)
+    assert collided(unknown, (pair(2, 1.0), pair(3, 0.1))) == unknown
+
+
+def test_a_member_with_too_few_heads_has_wide_gaps_at_one_representation():
+    """The wide member is the construction with D heads; one head that was drawn at random is beside it."""
+    wide = specialise(bowls(dimension=2, token_dim=2), length=4, epsilon=0.05).model
+    x = RANDOM.random(size=(256, 4, 2))
+    few = Transformer.initialise(replace(wide.architecture, heads=1), seed=0)
+    blind, seeing = collisions(few, wide, x), collisions(wide, wide, x)
+    assert blind.heads == 1 and seeing.heads == 2
+    assert blind.agreed and blind.typical_gap > 3 * seeing.typical_gap
+
+
+def test_pairs_are_looked_for_where_tokens_are_points_and_targets_numbers():
+    x, y = RANDOM.normal(size=(300, 4, 2)), RANDOM.normal(size=300)
+    assert can_be_moved(data_set(x, y))
+    assert not can_be_moved(data_set(x, (y > 0).astype(int), target="labels"))
+    assert not can_be_moved(data_set(RANDOM.integers(0, 5, size=(300, 4)), y))
+    mask = np.ones((300, 4), bool)
+    mask[:, -1] = RANDOM.random(300) < 0.5
+    assert not can_be_moved(data_set(x, y, mask))
+
+
+def test_a_doubtful_estimate_has_its_pairs_in_evidence(tmp_path, monkeypatch):
+    x = RANDOM.normal(size=(600, 4, 2))
+    data = data_set(x, x[:, :, 0].max(axis=1) + x[:, :, 1].max(axis=1))
+    recipe = Recipe(steps=200, batch_size=32, starts=((1e-2, 0),), more_starts=(), most_heads=3)
+    asked = Study(data, Store(tmp_path), recipe, positions=False)
+    while (stage := asked.next_stage()) is not None:
+        for _ in run(stage.trials, asked.store, keep_models=True):
+            pass
+    decided = study_module.decide(asked._curve(asked._sweep().trials))
+    for interval, count in (((1, 2), 2), ((2, 2), 0)):
+        told = replace(decided, dimension=2, interval=interval, verdict="retrieval")
+        monkeypatch.setattr(study_module, "decide", lambda curve, told=told: told)
+        monkeypatch.setattr(study_module, "witnessed", lambda found, tokens: found)
+        pairs = asked.estimate().evidence["collisions"]
+        assert [row["heads"] for row in pairs] == [1, 2][:count]

@@ -1,0 +1,431 @@
+"""The encoder beside a plain NumPy one, and what must hold for every batch.
+
+`reference` is the formula in float64, one sequence, one head and one token at a time.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.lax import Precision
+from jaxtyping import Array
+from model_evaluation import QUICKLY
+from model_references import BoolArray, FloatArray
+from test_model_precision import both, precisions
+
+from headcount.errors import InvalidInput
+from headcount.models.encoder import Encoder, EncoderLayer, EncoderShape, Linear, Norm, dropout, split_key
+
+Model = TypeVar("Model")
+
+CLOSE = {"rtol": 1e-10, "atol": 1e-10}
+BATCH, LENGTH = 2, 5
+
+SHAPES = {
+    "two heads, two layers": EncoderShape(heads=2, head_dim=3, layers=2, feedforward=7),
+    "one head of one number": EncoderShape(heads=1, head_dim=1, layers=1, feedforward=1),
+    "three small heads": EncoderShape(heads=3, head_dim=1, layers=3, feedforward=2),
+    "one large head": EncoderShape(heads=1, head_dim=6, layers=1, feedforward=4),
+}
+every_shape = pytest.mark.parametrize("name", SHAPES)
+with_and_without_mask = pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
+
+
+def stirred(model: Model) -> Model:
+    """The model in float64 with every entry moved: gains are no longer 1, nor biases 0."""
+    random = np.random.default_rng(5)
+    moved: Model = jax.tree.map(lambda leaf: leaf + random.normal(scale=0.3, size=leaf.shape), model)
+    return moved
+
+
+def stacked(models: list[Model]) -> Model:
+    """One model with a first axis over the given ones."""
+    joined: Model = jax.tree.map(lambda *leaves: np.stack(leaves), *models)
+    return joined
+
+
+def entries(tree: object) -> int:
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(tree))
+
+
+def in_double(program: Callable[..., Any], *arguments: object) -> Any:
+    """The program compiled and run in float64."""
+    with jax.enable_x64(True):
+        return jax.tree.map(np.asarray, jax.jit(program, compiler_options=QUICKLY)(*arguments))
+
+
+def linear(layer: Linear, vector: FloatArray) -> FloatArray:
+    return np.asarray(layer.weight).T @ vector + np.asarray(layer.bias)
+
+
+def normed(norm: Norm, vector: FloatArray) -> FloatArray:
+    centred = vector - vector.mean()
+    scaled = centred / np.sqrt((centred**2).mean() + 1e-5)
+    return np.asarray(norm.gain) * scaled + np.asarray(norm.bias)
+
+
+def gelu(vector: FloatArray) -> FloatArray:
+    """By its tanh formula (Hendrycks and Gimpel, 2016)."""
+    inner: FloatArray = np.tanh(np.sqrt(2 / np.pi) * (vector + 0.044715 * vector**3))
+    return 0.5 * vector * (1 + inner)
+
+
+def layer_reference(
+    layer: EncoderLayer, tokens: list[FloatArray], there: BoolArray
+) -> tuple[list[FloatArray], FloatArray]:
+    """The tokens after one layer, and its attention weights [head, token, token]."""
+    heads, feature, width = layer.shape.heads, layer.shape.head_dim, layer.shape.width
+    seen = [normed(layer.before_attention, token) for token in tokens]
+    query = [linear(layer.attention.query, token) for token in seen]
+    key = [linear(layer.attention.key_value, token)[:width] for token in seen]
+    value = [linear(layer.attention.key_value, token)[width:] for token in seen]
+    weights = np.zeros((heads, len(tokens), len(tokens)))
+    after = []
+    for reader, token in enumerate(tokens):
+        read = np.zeros(width)
+        for head in range(heads):
+            part = slice(head * feature, (head + 1) * feature)
+            for t in np.flatnonzero(there):
+                weights[head, reader, t] = np.exp(query[reader][part] @ key[t][part] / np.sqrt(feature))
+            weights[head, reader] /= weights[head, reader].sum()
+            for t in np.flatnonzero(there):
+                read[part] += weights[head, reader, t] * value[t][part]
+        token = token + linear(layer.attention.output, read)
+        hidden = gelu(linear(layer.hidden, normed(layer.before_network, token)))
+        after.append(token + linear(layer.back, hidden))
+    return after, weights
+
+
+def reference(
+    encoder: Encoder, tokens: FloatArray, mask: BoolArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """The last states, and the last layer's attention weights, of a batch."""
+    states, looks = [], []
+    for number, sequence in enumerate(tokens):
+        there = np.ones(len(sequence), bool) if mask is None else mask[number]
+        here = list(sequence)
+        for layer in encoder.layers:
+            here, weights = layer_reference(layer, here, there)
+        states.append([normed(encoder.last, token) for token in here])
+        looks.append(weights)
+    return np.array(states), np.array(looks)
+
+
+def assert_gradients_are_slopes(
+    gradient: Model, model: Model, scalar: Callable[[Model], float], entries_each: int = 2
+) -> None:
+    """A few entries of every array, beside differences of a plain formula."""
+    random, step = np.random.default_rng(0), 1e-5
+    leaves, structure = jax.tree.flatten(model)
+    for place, (path, slopes) in enumerate(jax.tree.leaves_with_path(gradient)):
+        for entry in random.integers(leaves[place].size, size=entries_each):
+
+            def moved(by: float, place: int = place, entry: int = entry) -> float:
+                changed = [leaf.copy() for leaf in leaves]
+                changed[place].flat[entry] += by
+                return scalar(jax.tree.unflatten(structure, changed))
+
+            slope = (moved(step) - moved(-step)) / (2 * step)
+            where = f"{jax.tree_util.keystr(path)}, entry {entry}"
+            np.testing.assert_allclose(slopes.flat[entry], slope, rtol=1e-5, atol=1e-7, err_msg=where)
+
+
+@lru_cache
+def encoder(name: str) -> Encoder:
+    return stirred(Encoder.initialise(SHAPES[name], np.random.default_rng(3)))
+
+
+def tokens(name: str) -> FloatArray:
+    return np.random.default_rng(4).normal(size=(BATCH, LENGTH, SHAPES[name].width))
+
+
+def token_mask() -> BoolArray:
+    return np.array([[True, False, True, True, False], [False, True, True, False, True]])
+
+
+def _read(encoder: Encoder, tokens: Array, mask: Array | None) -> tuple[Array, Array]:
+    return encoder(tokens, mask=mask), encoder.with_attention(tokens, mask=mask)
+
+
+@every_shape
+@with_and_without_mask
+def test_states_and_weights_are_those_of_the_plain_formula(name: str, masked: bool) -> None:
+    mask = token_mask() if masked else None
+    expected, expected_weights = reference(encoder(name), tokens(name), mask)
+    states, (again, weights) = in_double(_read, encoder(name), tokens(name), mask)
+    assert states.dtype == np.float64
+    np.testing.assert_allclose(states, expected, **CLOSE)
+    np.testing.assert_allclose(again, expected, **CLOSE)
+    np.testing.assert_allclose(weights, expected_weights, **CLOSE)
+
+
+@with_and_without_mask
+def test_in_float32_the_librarys_attention_is_that_of_the_plain_formula(masked: bool) -> None:
+    # In float64 the encoder computes attention plainly, in float32 and below the library does.
+    name, mask = "two heads, two layers", token_mask() if masked else None
+    single: Encoder = jax.tree.map(lambda leaf: leaf.astype(np.float32), encoder(name))
+    states, (again, weights) = jax.jit(_read)(single, tokens(name).astype(np.float32), mask)
+    expected, expected_weights = reference(single, tokens(name).astype(np.float32), mask)
+    assert states.dtype == weights.dtype == np.float32
+    for found, wanted in ((states, expected), (again, expected), (weights, expected_weights)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_are_slopes_of_the_plain_formula() -> None:
+    name, mask = "two heads, two layers", token_mask()
+    outputs = np.random.default_rng(6).normal(size=(BATCH, LENGTH, SHAPES[name].width))
+
+    def scalar(model: Encoder) -> float:
+        return float((reference(model, tokens(name), mask)[0] * outputs).sum())
+
+    slopes = in_double(
+        jax.grad(lambda model: (model(tokens(name), mask=mask) * outputs).sum()), encoder(name)
+    )
+    assert_gradients_are_slopes(slopes, encoder(name), scalar)
+
+
+@pytest.mark.parametrize("read", [1, 3])
+def test_reading_fewer_tokens_changes_none_of_them(read: int) -> None:
+    name = "two heads, two layers"
+    states = in_double(lambda model, x: model(x, mask=token_mask(), read=read), encoder(name), tokens(name))
+    expected, _ = reference(encoder(name), tokens(name), token_mask())
+    np.testing.assert_allclose(states, expected[:, :read], **CLOSE)
+
+
+@jax.jit
+def _states(model: Encoder, x: Array, mask: Array) -> Array:
+    return model(x, mask=mask)
+
+
+@settings(max_examples=12, deadline=None)
+@given(there=st.sets(st.integers(0, LENGTH - 1), min_size=1), seed=st.integers(0, 2**32 - 1))
+def test_a_masked_sequence_is_the_shorter_one(there: set[int], seed: int) -> None:
+    name, kept = "two heads, two layers", sorted(there)
+    x = np.random.default_rng(seed).normal(scale=3, size=(1, LENGTH, SHAPES[name].width))
+    with jax.enable_x64(True):
+        masked = _states(encoder(name), x, np.isin(np.arange(LENGTH), kept)[None])
+    expected, _ = reference(encoder(name), x[:, kept])
+    np.testing.assert_allclose(np.asarray(masked)[:, kept], expected, **CLOSE)
+
+
+def test_one_at_a_time_is_the_same_as_all_members_at_once() -> None:
+    name = "two heads, two layers"
+    members = [stirred(Encoder.initialise(SHAPES[name], np.random.default_rng(seed))) for seed in range(3)]
+    together = in_double(jax.vmap(lambda model, x: model(x), (0, None)), stacked(members), tokens(name))
+    for member, found in zip(members, together, strict=True):
+        np.testing.assert_allclose(found, reference(member, tokens(name))[0], **CLOSE)
+    single = stacked([jax.tree.map(lambda leaf: leaf.astype(np.float32), member) for member in members])
+    found = jax.jit(jax.vmap(lambda model, x: model(x), (0, None)))(single, tokens(name).astype(np.float32))
+    np.testing.assert_allclose(found, together, rtol=1e-3, atol=1e-4)
+
+
+def test_dropout_keeps_the_mean_and_drops_the_share_it_says() -> None:
+    dropped = np.asarray(dropout(jnp.ones(40_000), 0.3, jax.random.key(0)))
+    assert set(np.unique(dropped)) == {np.float32(0), np.float32(1 / (1 - 0.3))}
+    assert abs((dropped == 0).mean() - 0.3) < 0.01
+    assert abs(dropped.mean() - 1) < 0.015
+
+
+def test_dropout_averages_out_of_what_is_linear() -> None:
+    random = np.random.default_rng(1)
+    x, probe = random.normal(size=50).astype(np.float32), random.normal(size=50).astype(np.float32)
+    keys = jax.random.split(jax.random.key(1), 20_000)
+    probed = np.asarray(jax.vmap(lambda key: dropout(jnp.asarray(x), 0.2, key) @ probe)(keys))
+    assert abs(probed.mean() - x @ probe) < 4 * probed.std() / np.sqrt(len(keys))
+    assert probed.std() > 0.1
+
+
+def test_without_a_key_or_a_rate_nothing_is_dropped() -> None:
+    x = jnp.arange(100.0)
+    assert dropout(x, 0.5, None) is x
+    assert dropout(x, 0.0, jax.random.key(0)) is x
+    assert split_key(None, 3) == (None, None, None)
+    keys = jax.random.key_data(jnp.stack([key for key in split_key(jax.random.key(0), 3) if key is not None]))
+    assert len(np.unique(keys, axis=0)) == 3
+
+
+def test_keys_decide_what_is_dropped_and_none_drops_nothing() -> None:
+    name = "two heads, two layers"
+
+    def states(rate: float, seed: int | None) -> FloatArray:
+        model = Encoder.initialise(replace(SHAPES[name], dropout=rate), np.random.default_rng(3))
+        key = None if seed is None else jax.random.key(seed)
+        return np.asarray(program(model, tokens(name).astype(np.float32), key))
+
+    program = jax.jit(lambda model, x, key: model(x, key=key), compiler_options=QUICKLY)
+    np.testing.assert_array_equal(states(0.3, 1), states(0.3, 1))
+    np.testing.assert_allclose(states(0.3, None), states(0.0, 1), rtol=1e-6)
+    assert np.abs(states(0.3, 1) - states(0.3, 2)).max() > 0.01
+    assert np.abs(states(0.3, 1) - states(0.3, None)).max() > 0.01
+
+
+@pytest.mark.parametrize("silent", ["attention", "network"])
+def test_dropout_is_on_what_attention_and_network_add(silent: str) -> None:
+    shape = EncoderShape(heads=2, head_dim=8, layers=1, feedforward=8, dropout=0.5)
+    layer = EncoderLayer.initialise(shape, np.random.default_rng(0))
+
+    def last_map(layer: EncoderLayer) -> Linear:
+        return layer.attention.output if silent == "attention" else layer.back
+
+    layer = eqx.tree_at(last_map, layer, jax.tree.map(np.zeros_like, last_map(layer)))
+    x = jnp.asarray(np.random.default_rng(1).normal(size=(4, 6, 16)), jnp.float32)
+    program = jax.jit(lambda layer, key: layer(x, None, key) - x, compiler_options=QUICKLY)
+    added, dropped = program(layer, None), np.asarray(program(layer, jax.random.key(0)))
+    kept = np.abs(dropped) > 1e-7
+    assert 0.3 < kept.mean() < 0.7
+    np.testing.assert_allclose(dropped, np.where(kept, 2 * added, 0), rtol=1e-4, atol=1e-6)
+
+
+def products(lowered: str) -> list[str]:
+    """What every matrix product of a program multiplies: what it says it does, or the type of both sides."""
+    lines = [line for line in lowered.splitlines() if "stablehlo.dot_general" in line]
+    asked = [re.search(r"lhs_precision_type = (\w+), rhs_precision_type = \1, accum", line) for line in lines]
+    given = [re.search(r": \(tensor<\S+x(\w+)>, tensor<\S+x\1>\) ->", line) for line in lines]
+    return [found[1] if found else "mixed" for found in (a or b for a, b in zip(asked, given, strict=True))]
+
+
+def _gradient(model: Encoder, x: Array) -> Encoder:
+    return jax.grad(lambda model: (model(x) ** 2).sum())(model)
+
+
+def test_every_product_is_in_full_float32_unless_asked_otherwise() -> None:
+    model = Encoder.initialise(SHAPES["two heads, two layers"], np.random.default_rng(0))
+    x = jnp.zeros((BATCH, LENGTH, 6))
+    found = precisions(lambda model, x: (_gradient(model, x), model.with_attention(x)), model, x)
+    assert len(found) > 2 * 3 * 7
+    assert set(found) == {both(Precision.HIGHEST)}
+
+
+def test_in_bfloat16_every_product_forth_and_back_is_one_of_bfloat16_numbers() -> None:
+    shape = replace(SHAPES["two heads, two layers"], precision="bfloat16")
+    model = Encoder.initialise(shape, np.random.default_rng(0))
+    found = products(jax.jit(_gradient).lower(model, jnp.zeros((BATCH, LENGTH, 6))).as_text())
+    assert len(found) >= 3 * 2 * 7 - 2
+    assert set(found) == {"bf16"}
+
+
+def test_bfloat16_is_float32_to_a_few_percent() -> None:
+    shape = EncoderShape(heads=4, head_dim=8, layers=2, feedforward=64)
+    model = Encoder.initialise(shape, np.random.default_rng(0))
+    rounded = Encoder.initialise(replace(shape, precision="bfloat16"), np.random.default_rng(0))
+    x = jnp.asarray(np.random.default_rng(1).normal(size=(3, 9, 32)), jnp.float32)
+    mask = jnp.arange(9)[None] < jnp.array([[9], [5], [7]])
+
+    def summed(model: Encoder) -> tuple[Array, tuple[Array, Array]]:
+        states = model(x, mask=mask)
+        return jnp.sum(states * jnp.cos(jnp.arange(32))), (states, model.with_attention(x, mask=mask)[1])
+
+    program = jax.jit(jax.value_and_grad(summed, has_aux=True), compiler_options=QUICKLY)
+    (_, (expected, _)), slopes = program(model)
+    (_, (found, weights)), rounded_slopes = program(rounded)
+    assert found.dtype == np.float32
+    assert 0 < np.abs(found - expected).max() < 0.06 * np.abs(expected).max()
+    for slope, wanted in zip(jax.tree.leaves(rounded_slopes), jax.tree.leaves(slopes), strict=True):
+        assert slope.dtype == np.float32
+        assert np.isfinite(slope).all()
+        assert np.linalg.norm(slope - wanted) < 0.05 * np.linalg.norm(wanted) + 0.05
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
+
+
+@every_shape
+def test_every_number_is_counted(name: str) -> None:
+    start = Encoder.initialise(SHAPES[name], np.random.default_rng(0))
+    assert SHAPES[name].parameters() == entries(start)
+    assert {(type(leaf), leaf.dtype) for leaf in jax.tree.leaves(start)} == {
+        (np.ndarray, np.dtype("float32"))
+    }
+
+
+# (field, value, what is allowed)
+REFUSED: list[tuple[str, Any, str]] = [
+    *((field, 0, "a whole number from 1 up") for field in ("heads", "head_dim", "layers", "feedforward")),
+    ("heads", True, "a whole number from 1 up"),
+    ("head_dim", 2.0, "a whole number from 1 up"),
+    ("layers", -1, "a whole number from 1 up"),
+    ("feedforward", None, "a whole number from 1 up"),
+    ("dropout", -0.1, "a finite number from 0 to 0.9"),
+    ("dropout", 1.0, "a finite number from 0 to 0.9"),
+    ("dropout", float("nan"), "a finite number from 0 to 0.9"),
+    ("dropout", "0.1", "a finite number from 0 to 0.9"),
+    ("precision", "float16", "float32, bfloat16"),
+    ("precision", ["float32"], "float32, bfloat16"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "allowed"), REFUSED)
+def test_a_shape_that_cannot_be_is_refused_in_one_line(field: str, value: Any, allowed: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        replace(SHAPES["two heads, two layers"], **{field: value})
+    message = str(refusal.value)
+    assert message.startswith(f"{field} = {value!r}: allowed")
+    assert message.endswith(allowed)
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("shape", [(5, 6), (1, 5, 7), (6,)])
+def test_tokens_of_another_width_are_refused(shape: tuple[int, ...]) -> None:
+    model = Encoder.initialise(SHAPES["two heads, two layers"], np.random.default_rng(0))
+    for question in (model, model.with_attention):
+        with pytest.raises(InvalidInput) as refusal:
+            question(jnp.zeros(shape))
+        assert str(refusal.value) == f"tokens of shape {shape}: allowed is [batch, token, 6]"
+
+
+# Tracing is enough, and nothing is compiled.
+ANNOTATIONS = """
+import jaxtyping
+
+with jaxtyping.install_import_hook("headcount.models", "beartype.beartype"):
+    from headcount.models.encoder import EncoderShape
+    from headcount.models.reranker import JoinedReranker, Reranker, RerankerShape
+    from headcount.models.vit import Vit, VitShape
+
+import jax
+import jax.numpy as jnp
+
+for precision in ("float32", "bfloat16"):
+    shape = EncoderShape(heads=2, head_dim=4, layers=2, feedforward=5, dropout=0.1, precision=precision)
+    vit = Vit.initialise(VitShape(32, 8, 10, shape), seed=0)
+    reranker = Reranker.initialise(RerankerShape(shape, 6), seed=0)
+    joined = JoinedReranker.initialise(RerankerShape(shape, 6), seed=0)
+    patches, query, tokens = jnp.zeros((2, 16, 192)), jnp.zeros((2, 6)), jnp.zeros((2, 7, 6))
+    there, owner = jnp.ones((2, 7), bool), jnp.zeros((2, 7), int)
+    for key in (None, jax.random.key(0)):
+        jax.eval_shape(jax.grad(lambda model: model(patches, key=key).sum()), vit)
+        jax.eval_shape(jax.grad(lambda model: model(query, tokens, key=key).sum()), reranker)
+        jax.eval_shape(
+            jax.grad(lambda model: model(tokens, there, owner, candidates=3, key=key).sum()), joined
+        )
+    jax.eval_shape(lambda model: model.encoder.with_attention(model.embed(patches)), vit)
+
+try:
+    reranker(query[0], tokens)
+except jaxtyping.TypeCheckError:
+    print("all annotations are true, and a false one is noticed")
+"""
+
+
+def test_every_annotation_of_encoder_vit_and_rerankers_is_true() -> None:
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    finished = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ANNOTATIONS],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert finished.stderr == ""
+    assert finished.stdout == "all annotations are true, and a false one is noticed\n"

@@ -1,0 +1,110 @@
+"""Members on real data go through the same run, store and frame as all others."""
+
+import json
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from real.small import image_trial, images, ranking_trial, rankings
+
+from headcount.engine import Machine, Store, results, run, this_machine
+from headcount.engine.kinds import plan_all
+from headcount.errors import InvalidInput
+from headcount.real.training import RealTraining
+
+KINDS = {"images": image_trial, "passages": ranking_trial}
+
+
+def trained(trials, folder, **options):
+    for _ in run(trials, Store(folder), **options):
+        pass
+    return results(folder)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_members_learn_and_their_rows_say_how_well(kind, tmp_path):
+    trials = [KINDS[kind](seed) for seed in (0, 1)]
+    frame = trained(trials, tmp_path)
+    assert list(frame["trial"]) == [trial.id for trial in sorted(trials, key=lambda trial: trial.seed)]
+    assert (frame["metric"] == "share wrong").all() and (frame["status"] == "done").all()
+    assert (frame["train_error"] < 0.5).all()
+    scores = json.loads(frame["scores"][0])
+    assert scores["train_accuracy"] == pytest.approx(1 - frame["train_error"][0])
+    if kind == "passages":
+        assert scores["train_accuracy"] <= scores["train_mrr"] <= 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_members_side_by_side_train_as_they_do_alone(kind):
+    """What a GPU runs, one vmapped program, and what a core runs, one member after the other; in float64."""
+    (pack,) = plan_all([KINDS[kind](seed, steps=20) for seed in (0, 1)], this_machine())
+    training = RealTraining(pack, this_machine())
+    program, (state, courses), (samples, _) = training._advancing(1)
+    with jax.enable_x64(True):
+        state = replace(state, model=doubled(state.model), optimizer=doubled(state.optimizer))
+        together = jax.jit(jax.vmap(program, (0, 0, None, None)))(state, courses, samples, 1)
+        for place in (0, 1):
+            mine = [jax.tree.map(lambda leaf, place=place: leaf[place], tree) for tree in (state, courses)]
+            alone = jax.jit(program)(*mine, samples, 1)
+            for one, other in zip(*map(jax.tree.leaves, (together.model, alone.model)), strict=True):
+                assert other.dtype == np.float64
+                np.testing.assert_allclose(one[place], other, rtol=0, atol=1e-8)
+
+
+def doubled(tree):
+    return jax.tree.map(lambda leaf: leaf.astype(np.float64) if leaf.dtype == np.float32 else leaf, tree)
+
+
+def test_killed_half_way_it_goes_on_to_the_same_end(tmp_path):
+    trials = [image_trial(seed) for seed in (0, 1)]
+    whole = trained(trials, tmp_path / "whole")
+    store = Store(tmp_path / "parts")
+    store.prepare()
+    (pack,) = plan_all(trials, this_machine())
+    training = RealTraining(pack, this_machine())
+    training.chunk()
+    assert 0 < training.step < 40
+    store.save(pack, training.state, seconds=1.0)
+    again = trained(trials, tmp_path / "parts")
+    np.testing.assert_allclose(again["train_error"], whole["train_error"], atol=0.02)
+
+
+def test_weights_are_kept_where_a_run_is_asked_to(tmp_path):
+    trial = ranking_trial()
+    trained([trial], tmp_path, keep_models=True)
+    model = Store(tmp_path).model(trial)
+    scores = trial.problem.scores(model, jax.device_put(trial.problem.samples()))
+    frame = results(tmp_path)
+    assert float(scores["train_accuracy"]) == pytest.approx(1 - frame["train_error"][0])
+
+
+def test_trials_are_known_by_everything_that_decides_the_result():
+    base = image_trial()
+    others = [
+        image_trial(1),
+        image_trial(heads=4),
+        image_trial(side=48),
+        image_trial(steps=50),
+        image_trial(dropout=0.1),
+        image_trial(precision="bfloat16"),
+        image_trial(data=images(seed=1)),
+    ]
+    assert image_trial().id == base.id
+    assert len({trial.id for trial in (base, *others)}) == 1 + len(others)
+    assert ranking_trial().id != ranking_trial(data=rankings(seed=1)).id
+
+
+def test_packs_hold_members_of_one_shape_and_fit_the_memory():
+    trials = [image_trial(seed, heads=heads) for heads in (1, 2) for seed in (0, 1, 2)]
+    packs = plan_all(trials, Machine("gpu", "a GPU", memory=1 << 30, lanes=1))
+    assert [len(pack.trials) for pack in packs] == [3, 3]
+    with pytest.raises(InvalidInput, match="one member needs"):
+        plan_all(trials, Machine("gpu", "a small one", memory=1 << 10, lanes=1))
+
+
+def test_data_that_was_not_loaded_is_asked_for():
+    trial = image_trial()
+    unknown = replace(trial, task=type(trial.task).of("cifar10", fingerprint="0" * 16))
+    with pytest.raises(InvalidInput, match="load it before"):
+        unknown.problem.samples()

@@ -1,0 +1,115 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from tiny_msmarco import compact_arrays
+
+from headcount.errors import InvalidInput
+from headcount.tasks.msmarco import load
+from headcount.tasks.msmarco_source import Options
+from headcount.tasks.texts import texts_of
+
+Arrays = dict[str, np.ndarray]
+
+
+def written(folder, arrays: Arrays):
+    np.savez_compressed(folder / "msmarco_tokens.npz", **arrays)
+    return folder
+
+
+def options(**changes) -> Options:
+    return Options(**({"length": 6} | changes))
+
+
+@pytest.mark.parametrize(("validation", "place"), [("heldout", 1), ("dev", 2)])
+def test_lists_are_as_the_file_has_them(tmp_path, validation, place):
+    arrays = compact_arrays()
+    made = load(written(tmp_path, arrays), options(validation=validation))
+    assert made.left_out == 0
+    for lists, split in ((made.train, 0), (made.validation, place)):
+        rows = arrays["split"][arrays["list_q"]] == split
+        cand, label, bm25 = (arrays[name][rows] for name in ("cand", "label", "bm25"))
+        np.testing.assert_array_equal(lists.query, arrays["list_q"][rows])
+        np.testing.assert_array_equal(lists.positive, cand[np.arange(12), label])
+        for row in range(12):
+            others = [column for column in range(6) if column != label[row]]
+            ordered = sorted(others, key=lambda column, row=row: -bm25[row, column])
+            assert lists.negatives[row].tolist() == cand[row, ordered].tolist()
+    number = int(made.train.positive[3])
+    start, end = arrays["p_off"][number : number + 2]
+    np.testing.assert_array_equal(made.passages[number], arrays["p_tok"][start:end])
+
+
+def test_a_seed_and_a_number_of_queries_decide(tmp_path):
+    folder = written(tmp_path, compact_arrays())
+    few = options(train_queries=7, validation_queries=5, length=4)
+    one, again, other = (load(folder, each) for each in (few, few, options(seed=3)))
+    assert (len(one.train), len(one.validation), one.train.length) == (7, 5, 4)
+    assert one.fingerprint == again.fingerprint
+    assert other.fingerprint != load(folder, options()).fingerprint
+
+
+def test_training_lists_with_a_text_of_validation_are_left_out(tmp_path):
+    arrays = compact_arrays()
+    texts = [
+        arrays["p_tok"][start:end] for start, end in zip(arrays["p_off"], arrays["p_off"][1:], strict=False)
+    ]
+    in_train, in_validation = arrays["cand"][0, 0], arrays["cand"][12, 0]
+    texts[in_validation] = texts[in_train]
+    same = texts_of(texts)
+    asked = texts_of(
+        [arrays["q_tok"][4 * number : 4 * number + 4] for number in (*range(20), 3, *range(21, 38))]
+    )
+    arrays |= {"p_tok": same.tokens, "p_off": same.offsets, "q_tok": asked.tokens}
+    made = load(written(tmp_path, arrays), options())
+    having = {row for row in range(12) if in_train in arrays["cand"][row]} | {1}
+    assert made.left_out == len(having) == 12 - len(made.train)
+
+
+def change(name: str, value: Callable[[np.ndarray], object]) -> Callable[[Arrays], None]:
+    def spoil(arrays: Arrays) -> None:
+        arrays[name] = np.asarray(value(arrays[name]))
+
+    return spoil
+
+
+SPOILT: dict[str, tuple[Callable[[Arrays], object], str]] = {
+    "an array missing": (lambda arrays: arrays.pop("bm25"), "has no 'bm25'"),
+    "a flat array": (change("cand", np.ravel), r"cand has the shape \(216,\)"),
+    "offsets that fall": (change("p_off", lambda old: old[::-1]), "p_off does not rise from 0"),
+    "offsets too short": (change("q_off", lambda old: old[:-1]), "q_tok has 152 tokens; expected is 148"),
+    "labels missing": (change("label", lambda old: old[1:]), "label has 35 rows"),
+    "scores of another shape": (change("bm25", lambda old: old[:, 1:]), r"bm25 has the shape \(36, 5\)"),
+    "splits missing": (change("split", lambda old: old[1:]), "split has 37 rows"),
+    "a query that is not there": (change("list_q", lambda old: old + 9), "list_q names a query"),
+    "no positive": (change("label", lambda old: old + 200), "has its positive at place 20"),
+    "a passage that is not there": (change("cand", lambda old: old + 41), "a candidate that is no passage"),
+    "another split": (
+        change("split_names", lambda old: np.array(["train", "x", "dev", "y"])),
+        "no split 'heldout'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_spoilt_files_are_refused_in_one_line(tmp_path, case):
+    spoil, problem = SPOILT[case]
+    arrays = compact_arrays()
+    spoil(arrays)
+    with pytest.raises(InvalidInput, match=problem) as refusal:
+        load(written(tmp_path, arrays), options())
+    message = str(refusal.value)
+    assert "msmarco_tokens.npz: " in message
+    assert message.endswith("https://microsoft.github.io/msmarco/")
+    assert "\n" not in message
+
+
+def test_a_cut_file_and_other_negatives_are_refused(tmp_path):
+    path = written(tmp_path, compact_arrays()) / "msmarco_tokens.npz"
+    with pytest.raises(InvalidInput, match="not 'dense'"):
+        load(tmp_path, options(negatives="dense"))
+    with pytest.raises(InvalidInput, match="length = 64: allowed is a whole number from 2 to 6"):
+        load(tmp_path)
+    path.write_bytes(path.read_bytes()[:900])
+    with pytest.raises(InvalidInput, match="cut short"):
+        load(tmp_path)
