@@ -24,6 +24,9 @@ QUICKLY = (
 def reproduce(
     name: Annotated[str, typer.Argument(help="An item of --list, or all.", show_default=False)] = "",
     list_items: Annotated[bool, typer.Option("--list", help="Show what can be reproduced.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with the data of cifar10 or msmarco.", show_default=False)
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small enough for two cores: minutes.")] = False,
     seeds: Annotated[int | None, typer.Option(help="Seeds of every cell.", min=1, show_default="8")] = None,
     seed: Annotated[int, typer.Option(help="The first seed.", min=0)] = 0,
@@ -39,18 +42,21 @@ def reproduce(
     from headcount.commands.training import train_in_view
     from headcount.engine import Store
     from headcount.errors import InvalidInput
-    from headcount.reproduce import FULL, ITEMS, QUICK
+    from headcount.reproduce import FULL, ITEMS, QUICK, REAL_ITEMS
 
     if list_items:
         _list(as_json=as_json)
         return
-    if name not in (*ITEMS, "all"):
-        raise InvalidInput(f"item = {name!r}: allowed are {', '.join(ITEMS)} and all")
-    items = list(ITEMS.values()) if name == "all" else [ITEMS[name]]
+    if name not in (*ITEMS, *REAL_ITEMS, "all"):
+        raise InvalidInput(f"item = {name!r}: allowed are {', '.join((*ITEMS, *REAL_ITEMS))} and all")
+    items = list(ITEMS.values()) if name == "all" else [ITEMS[name]] if name in ITEMS else []
+    if name in REAL_ITEMS:
+        items, seeds = [REAL_ITEMS[name].at(data)], seeds or (2 if quick else REAL_ITEMS[name].seeds)
     recipe = (QUICK if quick else FULL).with_seeds(seeds, first=seed)
     command = (
         f"headcount reproduce {name} "
         + ("--quick " if quick else "")
+        + (f"--data {shlex.quote(str(data))} " if data else "")
         + f"--seeds {recipe.seeds} --seed {seed} --out {shlex.quote(str(out))}"
     )
     store = Store(out)
@@ -69,13 +75,16 @@ def reproduce(
 
 
 def _list(*, as_json: bool) -> None:
-    from headcount.reproduce import ITEMS
+    from headcount.reproduce import ITEMS, REAL_ITEMS
 
     if as_json:
-        print(json.dumps({item.name: item.title for item in ITEMS.values()}, indent=2))
+        items = (*ITEMS.values(), *REAL_ITEMS.values())
+        print(json.dumps({item.name: item.title for item in items}, indent=2))
         return
     for item in ITEMS.values():
         print(f"{item.name:<12} {item.title}")
+    for item in REAL_ITEMS.values():
+        print(f"{item.name:<12} {item.title} (needs --data, and is not part of all)")
 
 
 def _conclude(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, lru_cache
 from itertools import product
 from math import ceil
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import jax
 import numpy as np
@@ -50,7 +50,7 @@ class TaskChoice:
     options: tuple[tuple[str, Any], ...] = ()
 
     @classmethod
-    def of(cls, name: str, **options: Any) -> "TaskChoice":
+    def of(cls, name: str, **options: Any) -> Self:
         """The choice in a canonical form: options sorted, lists as tuples."""
         return cls(name, tuple(sorted((key, _frozen(value)) for key, value in options.items())))
 

@@ -2,9 +2,11 @@
 
 from headcount.reproduce import (
     bowls,
+    cifar10,
     figure1,
     figure3,
     figure4,
+    msmarco,
     rivals,
     sensitivity,
     table2,
@@ -14,6 +16,7 @@ from headcount.reproduce import (
     wide_head,
 )
 from headcount.reproduce.item import Item
+from headcount.reproduce.real_item import RealItem
 
 _MODULES = (
     *(table2, table3, table4, table5),
@@ -22,3 +25,4 @@ _MODULES = (
 )
 
 ITEMS: dict[str, Item] = {module.ITEM.name: module.ITEM for module in _MODULES}
+REAL_ITEMS: dict[str, RealItem] = {module.ITEM.name: module.ITEM for module in (msmarco, cifar10)}

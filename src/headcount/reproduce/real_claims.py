@@ -36,7 +36,10 @@ def falls_with_length(frame: pd.DataFrame) -> Verdict:
     claim = f"with up to {FEW} heads, training accuracy falls with T"
     told, holds = [], []
     for heads, members in frame[frame["heads"] <= FEW].groupby("heads"):
-        groups = [cell["train_error"].dropna().to_numpy() for _, cell in members.groupby("length")]
+        groups = [
+            np.maximum(cell["train_error"].dropna().to_numpy(), FEWEST_WRONG)
+            for _, cell in members.groupby("length")
+        ]
         lengths = np.array(sorted(members["length"].unique()), float)
         if len(lengths) < 2 or min(map(len, groups)) < 1:
             return Verdict(claim, None, "needs two lengths and a member of each that finished")
@@ -73,7 +76,7 @@ def where_length_fades(frame: pd.DataFrame) -> Verdict:
         )
         for _ in range(RESAMPLES)
     ]
-    low, high = np.quantile(drawn, [0.025, 0.975])
+    low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf")
     points = ", ".join(f"h = {h:g}: {100 * gap:.1f}" for h, gap in zip(heads, gaps, strict=True))
     where = f"below a tenth of its largest from h = {found:.1f} on ({low:.1f} to {high:.1f} over seeds)"
     where = where if np.isfinite(found) else "not below a tenth of its largest at any h"

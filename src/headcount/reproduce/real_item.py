@@ -1,14 +1,18 @@
 """What the two real-data experiments have in common: accuracy over heads and lengths, and what it follows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, cast
 
 import pandas as pd
 
-from headcount.engine import Trial
+from headcount.engine import Training, Trial
 from headcount.errors import InvalidInput
-from headcount.real.trial import RealData
+from headcount.models.encoder import EncoderPrecision, EncoderShape
+from headcount.models.reranker import RerankerShape
+from headcount.models.vit import VitShape
+from headcount.real.trial import RealData, RealTrial
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import Item, Panel
 from headcount.reproduce.paper import Cells
@@ -24,7 +28,9 @@ from headcount.reproduce.recipe import Recipe
 from headcount.reproduce.summary import summarise
 
 GRID, WIDTH_FIXED, HEADS_FIXED = "grid", "width fixed, heads varied", "heads fixed, width varied"
+FEEDFORWARD = 4  # times the width
 Trials = Mapping[str, tuple[Trial, ...]]
+Shape = VitShape | RerankerShape
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,49 @@ def real_item(
         where=where,
         seeds=seeds,
     )
+
+
+def replicated(
+    recipe: Recipe, data: RealData, shape: Shape, length: int, rate: float, training: Training
+) -> Iterator[RealTrial]:
+    """A member of this shape from every seed."""
+    for seed in range(recipe.first_seed, recipe.first_seed + recipe.seeds):
+        yield RealTrial(data, length, cast(Any, shape), rate, seed, training)
+
+
+def with_controls(
+    recipe: Recipe,
+    heads: Sequence[int],
+    lengths: Sequence[int],
+    trials: Callable[[EncoderShape, int], Iterator[RealTrial]],
+    *,
+    head_dim: int,
+    width: int,
+    fixed: int,
+) -> Trials:
+    """The paper's grid, in which the width grows with the heads, and two controls that part the two.
+
+    - `width`: at which the heads vary; `fixed`: the heads at which the width does; at the shorter lengths.
+    """
+    if recipe.quick:
+        width, fixed = max(heads) * head_dim, max(heads)
+    precision: EncoderPrecision = "float32" if recipe.quick else "bfloat16"
+    shapes = {
+        GRID: [(count, head_dim) for count in heads],
+        WIDTH_FIXED: [(count, width // count) for count in heads if width % count == 0],
+        HEADS_FIXED: [(fixed, count * head_dim // fixed) for count in heads if count * head_dim % fixed == 0],
+    }
+    return {
+        name: tuple(
+            trial
+            for length in lengths[: None if name == GRID else 1 if recipe.quick else 2]
+            for count, size in of_these
+            for trial in trials(
+                EncoderShape(count, size, 1, FEEDFORWARD * count * size, precision=precision), length
+            )
+        )
+        for name, of_these in shapes.items()
+    }
 
 
 def wrong(

@@ -1,0 +1,72 @@
+"""CIFAR-10: a vision transformer on images in ever larger frames.
+
+The paper gives layers, numbers per head, class token, norms, residuals, dropout, AdamW and a cosine. Not
+given, and chosen here: the feed-forward width 4E, dropout 0.1, the rate, weight decay, batch and epochs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from headcount.engine import Training
+from headcount.models.encoder import EncoderShape
+from headcount.models.vit import VitShape
+from headcount.real.loaded import remember
+from headcount.real.trial import RealData, RealTrial
+from headcount.reproduce.paper_real import CIFAR10_TRAIN, CIFAR10_VALIDATION
+from headcount.reproduce.real_item import Trials, real_item, replicated, with_controls
+from headcount.reproduce.recipe import Recipe
+from headcount.tasks.cifar10 import CLASSES, HOME, load_cifar10
+
+LAYERS, HEAD_DIM, DROPOUT, PATCH = 4, 16, 0.1, 4
+HEADS, SIDES = (1, 2, 4, 8, 10, 12, 16), (32, 48, 64)
+IMAGES, CHECKED, EPOCHS, BATCH, RATE = 18_000, 3_000, 40, 128, 1e-3
+WIDTH, FIXED = 128, 8  # of the controls: the width at which heads vary, the heads at which the width does
+QUICK_HEADS, QUICK_SIDES, QUICK_PATCH, QUICK_IMAGES, QUICK_EPOCHS = (1, 2, 4), (32, 48), 8, 1_200, 10
+
+
+def load(folder: Path | str) -> RealData:
+    """All images of a folder."""
+    data = load_cifar10(folder)
+    arrays = (data.train_images, data.train_labels, data.test_images, data.test_labels)
+    return RealData.of("cifar10", fingerprint=remember(data, *arrays))
+
+
+def make(recipe: Recipe, data: RealData) -> Trials:
+    """The grid; and, at the shorter lengths, heads at one width and widths at one number of heads."""
+    heads, sides = (QUICK_HEADS, QUICK_SIDES) if recipe.quick else (HEADS, SIDES)
+    patch = QUICK_PATCH if recipe.quick else PATCH
+    training = _training(recipe)
+
+    def trials(encoder: EncoderShape, side: int) -> Iterator[RealTrial]:
+        shape = VitShape(side, patch, len(CLASSES), replace(encoder, layers=LAYERS, dropout=DROPOUT))
+        return replicated(recipe, data, shape, shape.length, RATE, training)
+
+    return with_controls(recipe, heads, sides, trials, head_dim=HEAD_DIM, width=WIDTH, fixed=FIXED)
+
+
+def _training(recipe: Recipe) -> Training:
+    images, epochs = (QUICK_IMAGES, QUICK_EPOCHS) if recipe.quick else (IMAGES, EPOCHS)
+    an_epoch = -(-images // BATCH)
+    return Training(
+        steps=epochs * an_epoch,
+        batch_size=BATCH,
+        weight_decay=0.05,
+        train_samples=images,
+        validation_samples=min(CHECKED, images),
+        evaluate_every=an_epoch,
+        loss="cross_entropy",
+    )
+
+
+ITEM = real_item(
+    "cifar10",
+    "CIFAR-10: heads against length",
+    "A vision transformer of 4 layers and 16 numbers per head; a small image in frames of several sizes.",
+    train=CIFAR10_TRAIN,
+    validation=CIFAR10_VALIDATION,
+    load=load,
+    make=make,
+    where=f"the official files or archives of CIFAR-10 ({HOME})",
+    seeds=2,
+)

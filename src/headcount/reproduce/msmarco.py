@@ -1,0 +1,84 @@
+"""MS MARCO: re-rankers over frozen embeddings, with ever more candidates to choose among.
+
+The paper gives two layers and 32 numbers per head, not the optimizer, the epochs or how a sequence is formed
+(headcount.real.ranking says what is done here). Its embeddings are those of BERT-base, 768 wide; any frozen
+tables will do here, and those at hand were 384 wide.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from headcount.engine import Training
+from headcount.models.encoder import EncoderShape
+from headcount.models.reranker import RerankerShape
+from headcount.real.loaded import loaded, remember
+from headcount.real.ranking import EmbeddedRankings
+from headcount.real.trial import RealData, RealTrial
+from headcount.reproduce.paper_real import MSMARCO_TRAIN, MSMARCO_VALIDATION
+from headcount.reproduce.real_item import Trials, real_item, replicated, with_controls
+from headcount.reproduce.recipe import Recipe
+from headcount.tasks.embeddings import frozen_embeddings
+from headcount.tasks.msmarco import load as load_rankings
+from headcount.tasks.msmarco_source import SITE
+
+LAYERS, HEAD_DIM, DROPOUT = 2, 32, 0.0
+HEADS, LENGTHS = (1, 2, 4, 6, 8, 12, 16), (8, 16, 32, 64)
+EPOCHS, BATCH, RATE = 60, 128, 1e-3
+WIDTH, FIXED = 192, 8  # of the controls: the width at which heads vary, the heads at which the width does
+QUICK_HEADS, QUICK_LENGTHS, QUICK_QUERIES, QUICK_EPOCHS = (1, 2, 4), (8, 16), 800, 20
+QUERY, PASSAGE = 0, 1  # segments of the frozen embedding
+
+
+def load(folder: Path | str) -> RealData:
+    """The rankings and the frozen embeddings of a folder, every query and passage as one vector."""
+    rankings, tables = load_rankings(folder), frozen_embeddings(folder)
+    queries, passages = (
+        tables.pooled(texts.tokens, texts.offsets, segment)
+        for texts, segment in ((rankings.queries, QUERY), (rankings.passages, PASSAGE))
+    )
+    data = EmbeddedRankings(rankings, queries, passages)
+    lists = (rankings.train.candidates, rankings.train.label, rankings.validation.candidates)
+    return RealData.of("msmarco", fingerprint=remember(data, queries, passages, *lists))
+
+
+def make(recipe: Recipe, data: RealData) -> Trials:
+    """The grid; and, at the shorter lengths, heads at one width and widths at one number of heads."""
+    heads, lengths = (QUICK_HEADS, QUICK_LENGTHS) if recipe.quick else (HEADS, LENGTHS)
+    given = loaded(data.fingerprint, EmbeddedRankings)
+    training, embedding = _training(recipe, given), given.queries.shape[1]
+
+    def trials(encoder: EncoderShape, length: int) -> Iterator[RealTrial]:
+        shape = RerankerShape(replace(encoder, layers=LAYERS, dropout=DROPOUT), embedding)
+        return replicated(recipe, data, shape, length, RATE, training)
+
+    return with_controls(recipe, heads, lengths, trials, head_dim=HEAD_DIM, width=WIDTH, fixed=FIXED)
+
+
+def _training(recipe: Recipe, given: EmbeddedRankings) -> Training:
+    queries, checked = len(given.rankings.train), len(given.rankings.validation)
+    if recipe.quick:
+        queries, checked = min(queries, QUICK_QUERIES), min(checked, QUICK_QUERIES)
+    an_epoch = -(-queries // BATCH)
+    return Training(
+        steps=(QUICK_EPOCHS if recipe.quick else EPOCHS) * an_epoch,
+        batch_size=BATCH,
+        weight_decay=0.01,
+        train_samples=queries,
+        validation_samples=checked,
+        evaluate_every=an_epoch,
+        loss="cross_entropy",
+    )
+
+
+ITEM = real_item(
+    "msmarco",
+    "MS MARCO: heads against the number of candidates",
+    "A re-ranker of two layers and 32 numbers per head over frozen embeddings; T candidates for each query.",
+    train=MSMARCO_TRAIN,
+    validation=MSMARCO_VALIDATION,
+    load=load,
+    make=make,
+    where=f"the passage ranking files of MS MARCO ({SITE}) and bert_embeddings.npz",
+    seeds=3,
+)

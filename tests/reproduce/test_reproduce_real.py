@@ -1,0 +1,203 @@
+"""The two real-data items: what they train, what they say of it, and what they refuse."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from real.small import images, rankings
+from typer.testing import CliRunner
+
+from headcount.cli import app
+from headcount.errors import InvalidInput
+from headcount.real.loaded import remember
+from headcount.real.trial import RealData
+from headcount.reproduce import FULL, QUICK, REAL_ITEMS
+from headcount.reproduce.law import Law, fit_law, law_intervals
+from headcount.reproduce.real_claims import (
+    faded,
+    falls_with_length,
+    follows,
+    paper_s_law,
+    reversal,
+    rises_with_heads,
+    where_length_fades,
+)
+from headcount.reproduce.real_item import GRID, HEADS_FIXED, WIDTH_FIXED
+
+HEADS, LENGTHS = (1, 2, 4, 8), (8, 16, 64)
+
+
+def bound(name):
+    """An item with data too small to learn anything from, but whole."""
+    if name == "cifar10":
+        data = images()
+        arrays = (data.train_images,)
+    else:
+        data = rankings(candidates=64, queries=200)
+        arrays = (data.queries,)
+    return replace(REAL_ITEMS[name], data=RealData.of(name, fingerprint=remember(data, *arrays)))
+
+
+@pytest.mark.parametrize("name", REAL_ITEMS)
+def test_the_grid_is_the_papers_and_the_controls_part_heads_from_width(name):
+    trials = bound(name).named(FULL.with_seeds(2))
+    of_paper = {"msmarco": (32, {8, 16, 32, 64}), "cifar10": (16, {65, 145, 257})}
+    size, lengths = of_paper[name]
+    grid = trials[GRID]
+    assert {trial.architecture.head_dim for trial in grid} == {size}
+    assert {trial.length for trial in grid} == lengths
+    assert {trial.seed for trial in grid} == {0, 1}
+    assert len({trial.architecture.width for trial in trials[WIDTH_FIXED]}) == 1
+    assert len({trial.architecture.heads for trial in trials[HEADS_FIXED]}) == 1
+    assert len({trial.architecture.heads for trial in trials[WIDTH_FIXED]}) >= 4
+    assert len({trial.architecture.width for trial in trials[HEADS_FIXED]}) >= 4
+    assert set(trials[HEADS_FIXED]) & set(grid), "the controls meet the grid"
+
+
+@pytest.mark.parametrize("name", REAL_ITEMS)
+def test_a_frame_of_it_becomes_panels_and_verdicts(name):
+    item = bound(name)
+    recipe = QUICK.with_seeds(2)
+    rows = []
+    for trials in item.named(recipe).values():
+        for trial in trials:
+            error = min(0.9, 0.2 * trial.length**0.3 / trial.architecture.width**0.2) + 0.001 * trial.seed
+            rows.append(row(trial, error))
+    frame = item.rows(pd.DataFrame(rows).drop_duplicates("trial"), recipe)
+    panels, verdicts = item.panels(frame), item.judge(frame)
+    assert [len(panel.table) > 0 for panel in panels] == [True] * 4
+    assert panels[0].table["paper"].notna().any() == (name == "msmarco")  # quick images have other lengths
+    words = {verdict.claim: verdict.holds for verdict in verdicts}
+    assert words["training accuracy rises with h, at every T"]
+    assert not words["accuracy follows the heads and not the width that grows with them"]
+
+
+def row(trial, error):
+    return {
+        "trial": trial.id,
+        "heads": trial.architecture.heads,
+        "width": trial.architecture.width,
+        "length": trial.length,
+        "seed": trial.seed,
+        "learning_rate": trial.learning_rate,
+        "status": "done",
+        "train_error": error,
+        "validation_error": error,
+        "test_error": np.nan,
+        "spec": trial.to_json(),
+    }
+
+
+def grid(error, *, variant=GRID, seeds=3):
+    """Cells of one grid with these errors and a little noise over seeds."""
+    random = np.random.default_rng(0)
+    return pd.DataFrame(
+        [
+            {
+                "heads": heads,
+                "length": length,
+                "width": 16 * heads,
+                "variant": variant,
+                "train_error": error(heads, length) * random.uniform(0.99, 1.01),
+            }
+            for heads in HEADS
+            for length in LENGTHS
+            for _ in range(seeds)
+        ]
+    )
+
+
+LIKE_THE_PAPER = grid(lambda heads, length: 0.49 * length**0.43 * np.exp(-1.4 * heads / length**0.25) / 3)
+
+
+def test_errors_like_the_papers_are_recognised():
+    frame = LIKE_THE_PAPER
+    assert rises_with_heads(frame).holds
+    assert falls_with_length(frame).holds
+    law = paper_s_law(frame)
+    assert law.holds and "a = -1.40" in law.evidence
+    assert where_length_fades(frame).holds
+
+
+def test_errors_of_another_shape_are_not():
+    rising = grid(lambda heads, length: 0.01 * heads)
+    assert rises_with_heads(rising).holds is False
+    assert falls_with_length(rising).holds is False
+    apart = grid(lambda heads, length: 0.1 + 0.004 * length)
+    assert where_length_fades(apart).holds is False
+    assert "not below" in where_length_fades(apart).evidence
+    assert paper_s_law(grid(lambda heads, length: 0.5 if heads % 3 == 1 else 0.01)).holds is False
+
+
+def test_too_little_was_trained_to_tell():
+    one_length = LIKE_THE_PAPER[LIKE_THE_PAPER["length"] == 8]
+    assert falls_with_length(one_length).holds is None
+    assert where_length_fades(one_length).holds is None
+    assert paper_s_law(one_length).holds is None
+    assert rises_with_heads(LIKE_THE_PAPER[LIKE_THE_PAPER["heads"] == 1]).holds is None
+    assert [verdict.holds for verdict in follows(LIKE_THE_PAPER, width_fixed="a", heads_fixed="b")] == [
+        None
+    ] * 3
+
+
+def test_the_reversal_score_is_shown_for_both():
+    cells = {
+        (heads, length): 0.1 + (0.01 if heads < 4 else -0.001) * length
+        for heads in HEADS
+        for length in (8, 16)
+    }
+    of_paper, of_ours = reversal(LIKE_THE_PAPER, cells)
+    assert of_paper.evidence == "first at h = 4"
+    assert of_ours.holds is False
+
+
+@given(
+    a=st.floats(-3, -0.3),
+    b=st.floats(-0.5, 1),
+    c=st.floats(0.05, 1),
+    delta=st.floats(0.05, 0.9),
+)
+def test_a_law_is_found_again_from_its_own_errors(a, b, c, delta):
+    heads, length = (axis.ravel() for axis in np.meshgrid([2.0, 4, 6, 8], [8.0, 16, 32, 64]))
+    law = Law(a, b, c, delta, 0.0)
+    found = fit_law(heads, length, law.error(heads, length))
+    assert found.unexplained < 1e-6
+    np.testing.assert_allclose(found.error(heads, length), law.error(heads, length), rtol=1e-2)
+    given_delta = fit_law(heads, length, law.error(heads, length), delta=delta)
+    np.testing.assert_allclose([given_delta.a, given_delta.b], [a, b], atol=1e-6)
+
+
+def test_intervals_of_the_law_hold_what_made_the_errors():
+    heads, length = (axis.ravel() for axis in np.meshgrid([2.0, 4, 6, 8], [8.0, 16, 32, 64]))
+    random = np.random.default_rng(1)
+    wrong = Law(-1.4, 0.4, 0.5, 0.25, 0.0).error(heads, length)
+    seeds = [value * np.exp(0.1 * random.normal(size=4)) for value in wrong]
+    low, high = law_intervals(heads, length, seeds, delta=0.25)["a"]
+    assert low < -1.4 < high and high - low < 0.3
+
+
+@pytest.mark.parametrize(
+    ("gaps", "where"),
+    [((0.5, 0.2, 0.0), 3.5), ((0.5, 0.4, 0.3), np.inf), ((0.0, 0.0, 0.0), 1.0), ((-0.1, -0.2, -0.1), 1.0)],
+)
+def test_where_a_gap_fades(gaps, where):
+    assert faded(np.array([1.0, 2.0, 4.0]), np.array(gaps)) == pytest.approx(where)
+
+
+@pytest.mark.parametrize("name", REAL_ITEMS)
+def test_without_its_data_one_line_says_where_to_get_it(name, tmp_path):
+    for options in ([], ["--data", str(tmp_path / "nowhere")], ["--data", str(tmp_path)]):
+        done = CliRunner().invoke(app, ["reproduce", name, "--out", str(tmp_path / "out"), *options])
+        error = str(done.exception)
+        assert isinstance(done.exception, InvalidInput)
+        assert "https://" in error and "\n" not in error
+        assert not (tmp_path / "out").exists()
+
+
+def test_they_are_listed_and_are_no_part_of_all():
+    listed = json.loads(CliRunner().invoke(app, ["reproduce", "--list", "--json"]).stdout)
+    assert {"msmarco", "cifar10", "table2"} <= set(listed)
