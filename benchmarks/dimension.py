@@ -76,7 +76,8 @@ class Clock:
 
 def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """All rows, whole or not at all."""
-    found = {"machine": this_machine().name, "versions": versions(), "tasks": rows}
+    machine, told = this_machine().name, list(summary(rows))
+    found = {"machine": machine, "versions": versions(), "summary": told, "tasks": rows}
     text = json.dumps(found, indent=1, allow_nan=False) + "\n"
     write_whole(path, lambda file: file.write(text.encode()))
 

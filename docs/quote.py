@@ -153,6 +153,27 @@ def reproduced(name: str) -> str:
     return "\n".join([*lines, "", "</details>"])
 
 
+def dimension(name: str) -> str:
+    """Each task with its estimate, and what the baselines make of the same data."""
+    found = _json(f"{name}.json")
+    baselines = list(found["tasks"][0]["baselines"])
+    lines = [f"| task | D | estimate | interval | early | seconds | {' | '.join(baselines)} |"]
+    lines.append("|---" * (6 + len(baselines)) + "|")
+    for row in found["tasks"]:
+        interval = "–" if row["interval"] is None else " to ".join(map(str, dict.fromkeys(row["interval"])))
+        told = (row["true"] or "–", row["dimension"] or "cannot tell", interval, row["early"] or "–")
+        others = (row["baselines"][baseline] for baseline in baselines)
+        cells = (
+            row["name"],
+            *told,
+            f"{row['seconds']:.0f}",
+            *("–" if cell is None else cell for cell in others),
+        )
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    lines += ["", *(f"- {line.strip()}" for line in found["summary"]), "", f"({found['machine']}.)"]
+    return "\n".join(lines)
+
+
 @cache
 def _rows_of(name: str) -> pd.DataFrame | None:
     """An item's rows, where all of its members were trained."""
@@ -170,6 +191,7 @@ def _json(name: str) -> dict[str, Any]:
 QUOTES: dict[str, Callable[[], str]] = {
     "demo": partial(estimated, "demo"),
     "digits": partial(estimated, "digits"),
+    "dimension_cpu": partial(dimension, "dimension-cpu"),
     "engine": engine,
     "constructions": constructions,
     "collisions": collisions,

@@ -65,7 +65,7 @@ def panel_layers(panel: Panel) -> alt.LayerChart:
     rows = _rows(panel)
     axis = decades(rows["error"])
     base = alt.Chart(alt.InlineData(values=plain(rows))).encode(
-        x=_across(panel), y=_error(axis), color=_colour(panel)
+        x=_across(panel), y=_error(axis, panel.value), color=_colour(panel)
     )
     lines = base.mark_line(strokeWidth=2).encode(
         strokeDash=alt.StrokeDash(
@@ -89,7 +89,7 @@ def panel_layers(panel: Panel) -> alt.LayerChart:
     )
     layers = [
         spread.encode(
-            x=_across(panel), y=alt.Y("low:Q", title="test error (NMSE)"), y2="high:Q", color=_colour(panel)
+            x=_across(panel), y=alt.Y("low:Q", title=panel.value), y2="high:Q", color=_colour(panel)
         ),
         lines,
         points,
@@ -154,10 +154,10 @@ def _mark(panel: Panel) -> str:
     return f"datum.value === {panel.enough} ? datum.label + ' is enough' : datum.label"
 
 
-def _error(axis: Decades) -> alt.Y:
+def _error(axis: Decades, title: str) -> alt.Y:
     return alt.Y(
         "error:Q",
-        title="test error (NMSE)",
+        title=title,
         scale=alt.Scale(type="log", domain=axis.domain, nice=False),
         axis=alt.Axis(values=axis.ticks(most=8), format=".0e", ticks=False, labelPadding=6),
     )

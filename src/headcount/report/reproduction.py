@@ -23,6 +23,7 @@ class Figure:
     chart: dict[str, Any]
     names: tuple[str, ...]
     rows: list[tuple[str, ...]]
+    selected: bool
 
 
 def write_reproduction(
@@ -37,7 +38,9 @@ def write_reproduction(
 ) -> None:
     """The page of an item, whole or not at all."""
     figures = [
-        Figure(panel.title, panel_chart(panel).to_dict(), columns(panel), list(written(panel)))
+        Figure(
+            panel.title, panel_chart(panel).to_dict(), columns(panel), list(written(panel)), panel.selected
+        )
         for panel in panels
     ]
     page = rendered(
@@ -70,18 +73,8 @@ def columns(panel: Panel) -> tuple[str, ...]:
     first = (_short(panel.lines), _short(panel.across))
     if "paper" not in panel.table:
         return (*first, "min", "median", "mean ± std", "failed")
-    return (
-        *first,
-        "paper",
-        "min",
-        "median",
-        "mean ± std",
-        "failed",
-        "ratio",
-        "validation",
-        "selected",
-        "polished",
-    )
+    beside_paper = (*first, "paper", "min", "median", "mean ± std", "failed", "ratio")
+    return (*beside_paper, "validation", "selected", "polished") if panel.selected else beside_paper
 
 
 def written(panel: Panel) -> Iterator[tuple[str, ...]]:
@@ -93,16 +86,9 @@ def written(panel: Panel) -> Iterator[tuple[str, ...]]:
         if "paper" not in row:
             yield (*place, *ours, failed)
         else:
-            yield (
-                *place,
-                scientific(row["paper"]),
-                *ours,
-                failed,
-                _ratio(row["ratio"]),
-                scientific(row["validation"]),
-                scientific(row["selected"]),
-                scientific(row["polished_test"]),
-            )
+            chosen = ("validation", "selected", "polished_test") if panel.selected else ()
+            beside_paper = (scientific(row["paper"]), *ours, failed, _ratio(row["ratio"]))
+            yield (*place, *beside_paper, *(scientific(row[name]) for name in chosen))
 
 
 def _spread(row: dict[Any, Any]) -> str:

@@ -17,6 +17,7 @@ class Panel:
 
     - `table`: as `summarise` makes it.
     - `enough`: the first number of heads that is enough, where heads are shown.
+    - `value`: what the errors are; `selected`: whether the learning rate was chosen by validation errors.
     """
 
     title: str
@@ -24,6 +25,8 @@ class Panel:
     across: str = "length"
     lines: str = "heads"
     enough: int | None = None
+    value: str = "test error (NMSE)"
+    selected: bool = True
 
 
 @dataclass(frozen=True)

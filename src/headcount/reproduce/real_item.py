@@ -76,15 +76,25 @@ def real_item(
     def panels(frame: pd.DataFrame) -> list[Panel]:
         grid = frame[frame["variant"] == GRID]
         shown = [
-            Panel("training samples that are wrong", wrong(grid, "train", train)),
-            Panel("validation samples that are wrong", wrong(grid, "validation", validation)),
+            Panel(
+                f"{split} samples that are wrong",
+                wrong(grid, column, paper),
+                value="share wrong",
+                selected=False,
+            )
+            for split, column, paper in (
+                ("training", "train", train),
+                ("validation", "validation", validation),
+            )
         ]
-        for variant in (WIDTH_FIXED, HEADS_FIXED):
+        for variant, axis in ((WIDTH_FIXED, "heads"), (HEADS_FIXED, "width")):
             members = frame[frame["variant"] == variant]
             if not members.empty:
                 table = wrong(members, "train", by=("heads", "width", "length"))
-                lines = "heads" if variant == WIDTH_FIXED else "width"
-                shown.append(Panel(f"training samples that are wrong: {variant}", table, lines=lines))
+                title = f"training samples that are wrong: {variant}"
+                shown.append(
+                    Panel(title, table, across=axis, lines="length", value="share wrong", selected=False)
+                )
         return shown
 
     def judge(frame: pd.DataFrame) -> list[Verdict]:
