@@ -1,0 +1,203 @@
+"""A pack of vision transformers against the loop that a user would write: eager PyTorch, one model at a time.
+
+    python benchmarks/vit.py FOLDER                 FOLDER holds CIFAR-10
+    python benchmarks/vit.py FOLDER --steps 200     shorter: speeds only
+
+Both sides train the model of `headcount reproduce cifar10` at T = 65 (patches of 4, no frame) with 8 heads,
+by the same rule: AdamW, warm-up and cosine, clipping, dropout, as many steps on the same images. Speeds are
+images a second, of one PyTorch model and of all members of a pack together, in float32 and in bfloat16 on
+both sides; accuracies are those after the last step. Writes benchmarks/results/vit-<kind>.json.
+"""
+
+import argparse
+import json
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+from torch import nn
+
+from headcount.engine import this_machine
+from headcount.engine.files import write_whole
+from headcount.engine.kinds import plan_all
+from headcount.engine.machine import versions
+from headcount.models.vit import VitShape
+from headcount.real.images import DEVIATION, MEAN, ImageSamples
+from headcount.real.training import RealTraining
+from headcount.real.trial import RealTrial
+from headcount.reproduce import FULL
+from headcount.reproduce.cifar10 import ITEM
+from headcount.reproduce.real_item import GRID
+
+RESULTS = Path(__file__).parent / "results"
+LENGTH, HEADS = 65, 8
+PRECISIONS = ("float32", "bfloat16")
+
+
+class TorchVit(nn.Module):
+    """The same model in the words of `torch.nn`."""
+
+    def __init__(self, shape: VitShape) -> None:
+        super().__init__()
+        width, encoder = shape.width, shape.encoder
+        self.patch = shape.patch
+        self.embedding = nn.Linear(shape.token_dim, width)
+        self.class_token = nn.Parameter(0.02 * torch.randn(1, 1, width))
+        self.positions = nn.Parameter(0.02 * torch.randn(1, shape.length, width))
+        self.dropout = nn.Dropout(encoder.dropout)
+        layer = nn.TransformerEncoderLayer(
+            width,
+            encoder.heads,
+            encoder.feedforward,
+            encoder.dropout,
+            nn.functional.gelu,
+            batch_first=True,
+            norm_first=True,
+        )
+        self.encoder = nn.TransformerEncoder(
+            layer, encoder.layers, norm=nn.LayerNorm(width), enable_nested_tensor=False
+        )
+        self.head = nn.Linear(width, shape.classes)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        patch, side = self.patch, images.shape[1]
+        grid = images.reshape(len(images), side // patch, patch, side // patch, patch, 3)
+        tokens = self.embedding(grid.transpose(2, 3).reshape(len(images), -1, patch * patch * 3))
+        first = self.class_token.expand(len(images), -1, -1)
+        tokens = self.dropout(torch.cat([first, tokens], dim=1) + self.positions)
+        scores: torch.Tensor = self.head(self.encoder(tokens)[:, 0])
+        return scores
+
+
+def trained_by_torch(
+    trial: RealTrial, samples: ImageSamples, precision: str, *, steps: int
+) -> dict[str, Any]:
+    """One model by the eager loop: its speed, and its accuracies after so many steps."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    recipe, shape = trial.training, trial.problem.shape  # type: ignore[attr-defined]
+    torch.manual_seed(0)
+    model = TorchVit(shape).to(device)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=trial.learning_rate, weight_decay=recipe.weight_decay
+    )
+    warmup = recipe.warmup or 1
+
+    def rate(step: int) -> float:
+        after = (step - warmup) / (recipe.steps - warmup)
+        return step / warmup if step < warmup else 0.5 * (1 + math.cos(math.pi * after))
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    mean, deviation = (torch.tensor(numbers, device=device) for numbers in (MEAN, DEVIATION))
+    x, y = (torch.tensor(np.asarray(part), device=device) for part in (samples.train.x, samples.train.y))
+    y = y.long()
+
+    def scores(images: torch.Tensor) -> torch.Tensor:
+        with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+            return model((images.float() / 255 - mean) / deviation).float()
+
+    def loop(count: int) -> float:
+        began = time.perf_counter()
+        for _ in range(count):
+            chosen = torch.randint(len(x), (recipe.batch_size,), device=device)
+            loss = nn.functional.cross_entropy(scores(x[chosen]), y[chosen])
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), recipe.clip)
+            optimizer.step()
+            schedule.step()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - began
+
+    model.train()
+    loop(20)
+    seconds = loop(steps - 20) / (steps - 20)
+    model.eval()
+    with torch.no_grad():
+        accuracies = {
+            split: float(
+                np.mean(
+                    [
+                        (scores(torch.tensor(part_x, device=device)).argmax(1).cpu().numpy() == part_y).mean()
+                        for part_x, part_y in zip(
+                            np.array_split(images.x, 20), np.array_split(images.y, 20), strict=True
+                        )
+                    ]
+                )
+            )
+            for split, images in (("train", samples.train), ("validation", samples.validation))
+        }
+    return {"images_per_second": recipe.batch_size / seconds, **accuracies}
+
+
+def trained_here(trials: list[RealTrial]) -> dict[str, Any]:
+    """A pack: the speed of all its members together, and their mean accuracies."""
+    (pack,) = plan_all(trials, this_machine())
+    training = RealTraining(pack, this_machine())
+    compiling = training.compile()
+    training.chunk()
+    begun, began = training.step, time.perf_counter()
+    while not training.finished:
+        training.chunk()
+    seconds = (time.perf_counter() - began) / max(1, training.step - begun)
+    outcomes = training.outcomes()
+    return {
+        "members": len(trials),
+        "compile_seconds": compiling,
+        "images_per_second": len(trials) * training.training.batch_size / seconds,
+        "train": 1 - float(np.mean([outcome.train_error for outcome in outcomes])),
+        "validation": 1 - float(np.mean([outcome.validation_error for outcome in outcomes])),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--members", type=int, default=8)
+    parser.add_argument("--steps", type=int, help="fewer than in the reproduction: speeds only")
+    chosen = parser.parse_args()
+    trials = [
+        trial
+        for trial in ITEM.at(chosen.folder).named(FULL.with_seeds(chosen.members))[GRID]
+        if isinstance(trial, RealTrial) and (trial.length, trial.architecture.heads) == (LENGTH, HEADS)
+    ]
+    steps = chosen.steps or trials[0].training.steps
+    training = replace(
+        trials[0].training,
+        steps=steps,
+        warmup=None,
+        evaluate_every=math.gcd(steps, trials[0].training.evaluate_every),
+    )
+    samples = trials[0].problem.samples()
+    found: dict[str, Any] = {"machine": this_machine().name, "versions": versions(), "steps": steps}
+    for precision in PRECISIONS:
+        pack = [
+            replace(trial, training=training, architecture=_with(trial.architecture, precision))
+            for trial in trials
+        ]
+        found[precision] = {
+            "torch": trained_by_torch(pack[0], samples, precision, steps=steps),
+            "headcount": trained_here(pack),
+        }
+        speeds = [found[precision][side]["images_per_second"] for side in ("headcount", "torch")]
+        found[precision]["ratio"] = speeds[0] / speeds[1]
+        print(precision, json.dumps(found[precision], indent=1), flush=True)
+    path = RESULTS / f"vit-{this_machine().kind}.json"
+    text = json.dumps(found, indent=1) + "\n"
+    write_whole(path, lambda file: file.write(text.encode()))
+
+
+def _with(shape: Any, precision: str) -> Any:
+    return replace(shape, encoder=replace(shape.encoder, precision=precision))
+
+
+if __name__ == "__main__":
+    jax.config.update("jax_default_matmul_precision", "float32")
+    main()
