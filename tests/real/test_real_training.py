@@ -31,6 +31,7 @@ def test_members_learn_and_their_rows_say_how_well(kind, tmp_path):
     assert (frame["train_error"] < 0.5).all()
     scores = json.loads(frame["scores"][0])
     assert scores["train_accuracy"] == pytest.approx(1 - frame["train_error"][0])
+    assert 1 <= scores["tokens_that_matter"] <= trials[0].length
     if kind == "passages":
         assert scores["train_accuracy"] <= scores["train_mrr"] <= 1
 
@@ -74,7 +75,12 @@ def test_weights_are_kept_where_a_run_is_asked_to(tmp_path):
     trial = ranking_trial()
     trained([trial], tmp_path, keep_models=True)
     model = Store(tmp_path).model(trial)
-    scores = trial.problem.scores(model, jax.device_put(trial.problem.samples()))
+    samples = jax.device_put(trial.problem.samples())
+    scores = trial.problem.scores(model, samples)
+    kept = Store(tmp_path).test_outputs(trial)
+    np.testing.assert_allclose(trial.problem.outputs(model, samples), kept, atol=1e-4)
+    right = (kept.argmax(axis=1) == np.asarray(samples.train.label)).mean()
+    assert right == pytest.approx(float(scores["train_accuracy"]))
     frame = results(tmp_path)
     assert float(scores["train_accuracy"]) == pytest.approx(1 - frame["train_error"][0])
 

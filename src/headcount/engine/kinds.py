@@ -49,14 +49,12 @@ class Kind:
     - `train`: the training of a pack, from its start or from a state that was kept.
     - `start`: the state of a pack before its first step, in NumPy arrays.
     - `blank`: a model of a trial's shape, whatever its weights.
-    - `keeps_outputs`: whether what members put out for the test samples is kept with their weights.
     """
 
     plan: Callable[[Iterable[Trial], Machine], list[Pack]]
     train: Callable[..., TrainingOfPack]
     start: Callable[[Pack], Any]
     blank: Callable[[Trial], Any]
-    keeps_outputs: bool = True
 
 
 def _transformer(trial: Trial) -> Transformer:

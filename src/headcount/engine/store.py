@@ -155,10 +155,8 @@ class Store:
 
     def has_kept(self, trial: Trial) -> bool:
         """Whether a member's weights and outputs can be read; a polished one keeps no outputs."""
-        without_outputs = trial.training.polish_steps or not kind_of(trial).keeps_outputs
-        return self.model(trial) is not None and (
-            bool(without_outputs) or self.test_outputs(trial) is not None
-        )
+        polished = bool(trial.training.polish_steps)
+        return self.model(trial) is not None and (polished or self.test_outputs(trial) is not None)
 
     def _model(self, trial: Trial) -> Path:
         return self.models / f"{trial.id}.npz"

@@ -27,6 +27,11 @@ class Salience:
 
     shares: Float[np.ndarray, "sample token"]
 
+    @classmethod
+    def of(cls, moves: Float[np.ndarray, "sample token"]) -> "Salience":
+        """From how much the output moves with each token."""
+        return cls(moves / np.maximum(moves.max(axis=1, keepdims=True), np.finfo(np.float32).tiny))
+
     def counts(self, threshold: float) -> np.ndarray:
         """How many tokens of each sequence have a larger share than this."""
         return (self.shares > threshold).sum(axis=1)
@@ -43,8 +48,7 @@ def salience(
 ) -> Salience:
     """The shares of all tokens of some sequences."""
     seen = jnp.ones(x.shape[:2], bool) if mask is None else jnp.asarray(mask)
-    moves = np.asarray(_moves(model, jnp.asarray(x), seen))
-    return Salience(moves / np.maximum(moves.max(axis=1, keepdims=True), np.finfo(np.float32).tiny))
+    return Salience.of(np.asarray(_moves(model, jnp.asarray(x), seen)))
 
 
 @jax.jit

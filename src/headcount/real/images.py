@@ -19,7 +19,7 @@ from headcount.tasks.frames import framed, patches, random_corner
 
 # Of the pixels of the training images, a colour each.
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
-BLOCK, GLANCED = 250, 1_000
+BLOCK, GLANCED, SALIENT_IMAGES = 250, 1_000, 128
 
 
 class Images(eqx.Module):
@@ -75,6 +75,23 @@ class ImageProblem:
             "validation_accuracy": self._accuracy(model, samples.validation),
         }
 
+    def outputs(self, model: Vit, samples: ImageSamples) -> Float[Array, "image class"]:
+        """The scores of all classes, for the first training images."""
+        blocks = jnp.arange(min(GLANCED, len(samples.train.y)))
+        return jax.lax.map(
+            lambda place: model(self._placed(samples.train, place[None]))[0], blocks, batch_size=BLOCK
+        )
+
+    def salience(self, model: Vit, samples: ImageSamples) -> Float[Array, "image patch"]:
+        """The norm of the gradient of the right class's score with respect to each patch."""
+        few = jnp.arange(min(SALIENT_IMAGES, len(samples.train.y)))
+        seen = self._placed(samples.train, few)
+
+        def right(patches: Array, label: Array) -> Array:
+            return model(patches[None])[0, label]
+
+        return jnp.linalg.norm(jax.vmap(jax.grad(right))(seen, samples.train.y[few]), axis=-1)
+
     def glance(self, model: Vit, samples: ImageSamples) -> Float[Array, ""]:
         """The training accuracy on the first images."""
         first = jax.tree.map(lambda array: array[:GLANCED], samples.train)
@@ -85,12 +102,15 @@ class ImageProblem:
         places = jnp.minimum(jnp.arange(count + -count % BLOCK), count - 1).reshape(-1, BLOCK)
 
         def right(block: Int[Array, " image"]) -> Array:
-            keys = jax.vmap(lambda place: jax.random.fold_in(jax.random.PRNGKey(0), place))(block)
-            corners = jax.vmap(lambda own: random_corner(own, self.shape.side))(keys)
-            scores = model(self._seen(images.x[block], corners))
-            return jnp.argmax(scores, axis=-1) == images.y[block]
+            return jnp.argmax(model(self._placed(images, block)), axis=-1) == images.y[block]
 
         return jnp.mean(jax.lax.map(right, places).ravel()[:count])
+
+    def _placed(self, images: Images, chosen: Int[Array, " image"]) -> Float[Array, "image patch pixels"]:
+        """Some images, each at the place of its frame that belongs to its number."""
+        keys = jax.vmap(lambda place: jax.random.fold_in(jax.random.PRNGKey(0), place))(chosen)
+        corners = jax.vmap(lambda own: random_corner(own, self.shape.side))(keys)
+        return self._seen(images.x[chosen], corners)
 
     def _seen(
         self, images: UInt8[Array, "image 32 32 3"], corners: Int[Array, "image 2"]

@@ -23,5 +23,11 @@ class Problem(Protocol):
     def scores(self, model: Model, samples: Samples) -> dict[str, Float[Array, ""]]:
         """How well the model does on all samples; `train_accuracy` and `validation_accuracy` among others."""
 
+    def outputs(self, model: Model, samples: Samples) -> Float[Array, "sample output"]:
+        """The scores of all answers, for the first training samples."""
+
+    def salience(self, model: Model, samples: Samples) -> Float[Array, "sample token"]:
+        """How much the score of the right answer moves with each token, for a few training samples."""
+
     def glance(self, model: Model, samples: Samples) -> Float[Array, ""]:
         """The training accuracy on a part of the samples, cheap enough for a look in between."""

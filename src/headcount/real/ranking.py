@@ -19,7 +19,7 @@ from headcount.models.reranker import Reranker, RerankerShape
 from headcount.real.loaded import loaded
 from headcount.tasks.rankings import Lists, Rankings
 
-BLOCK, GLANCED = 128, 1_024
+BLOCK, GLANCED, SALIENT_LISTS = 128, 1_024, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +91,26 @@ class RankingProblem:
             found[f"{split}_accuracy"] = jnp.mean(ranks == 1)
             found[f"{split}_mrr"] = jnp.mean(1 / ranks)
         return found
+
+    def outputs(self, model: Reranker, samples: RankingSamples) -> Float[Array, "list candidate"]:
+        """The scores of all candidates, for the first training lists."""
+        first = jnp.arange(min(GLANCED, len(samples.train.label)))
+        return jax.lax.map(
+            lambda place: _scored(model, samples, samples.train, place[None])[0], first, batch_size=BLOCK
+        )
+
+    def salience(self, model: Reranker, samples: RankingSamples) -> Float[Array, "list candidate"]:
+        """The norm of the gradient of the positive's score with respect to each candidate's vector."""
+        lists = samples.train
+        few = jnp.arange(min(SALIENT_LISTS, len(lists.label)))
+        queries = jnp.asarray(samples.queries)[lists.query[few]]
+        candidates = jnp.asarray(samples.passages)[lists.candidates[few]]
+
+        def right(candidates: Array, query: Array, label: Array) -> Array:
+            return model(query[None], candidates[None])[0, label]
+
+        moved = jax.vmap(jax.grad(right))(candidates, queries, lists.label[few])
+        return jnp.linalg.norm(moved, axis=-1)
 
     def glance(self, model: Reranker, samples: RankingSamples) -> Float[Array, ""]:
         """The training accuracy on the first lists."""

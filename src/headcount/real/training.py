@@ -20,6 +20,7 @@ from headcount.engine.member import Course, optimizer, schedule
 from headcount.engine.pack import Pack
 from headcount.engine.spec import Training
 from headcount.engine.train import CHUNK_SECONDS, Call, Outcome
+from headcount.estimate.salience import QUANTILE, SALIENT, Salience
 from headcount.real.problem import Model, Problem, Samples
 
 
@@ -81,11 +82,15 @@ class RealTraining:
     def outcomes(self) -> list[Outcome]:
         """Every member as it is after its last step, judged on all samples."""
         models, diverged = jax.device_get((self.state.model, self.state.diverged))
-        scores = jax.device_get(for_each_member(*self._judging, self.machine))
+        scores, outputs, moved = jax.device_get(for_each_member(*self._judging, self.machine))
         return [
             _outcome(
                 jax.tree.map(lambda leaf, place=place: leaf[place], models),
-                {name: float(values[place]) for name, values in scores.items()},
+                {
+                    **{name: float(values[place]) for name, values in scores.items()},
+                    "tokens_that_matter": Salience.of(moved[place]).typical(SALIENT, QUANTILE),
+                },
+                outputs[place],
                 diverged=bool(diverged[place]),
                 steps=self.training.steps,
             )
@@ -155,9 +160,11 @@ def advance(
     return jax.lax.fori_loop(0, periods, period, learner)
 
 
-def judge(model: Model, samples: Samples, *, problem: Problem) -> dict[str, Float[Array, ""]]:
-    """All scores of one member."""
-    return problem.scores(model, samples)
+def judge(
+    model: Model, samples: Samples, *, problem: Problem
+) -> tuple[dict[str, Float[Array, ""]], Float[Array, "sample output"], Float[Array, "sample token"]]:
+    """All that is measured of one member."""
+    return problem.scores(model, samples), problem.outputs(model, samples), problem.salience(model, samples)
 
 
 def _alike(training: Training) -> Training:
@@ -165,7 +172,9 @@ def _alike(training: Training) -> Training:
     return replace(training, steps=training.evaluate_every, warmup=0, data_seed=0)
 
 
-def _outcome(model: Model, scores: dict[str, float], *, diverged: bool, steps: int) -> Outcome:
+def _outcome(
+    model: Model, scores: dict[str, float], outputs: np.ndarray, *, diverged: bool, steps: int
+) -> Outcome:
     wrong = {split: 1 - scores.get(f"{split}_accuracy", np.nan) for split in ("train", "validation", "test")}
     return Outcome(
         model=model,
@@ -174,5 +183,6 @@ def _outcome(model: Model, scores: dict[str, float], *, diverged: bool, steps: i
         test_error=wrong["test"],
         best_step=steps,
         diverged=diverged,
+        test_outputs=outputs,
         scores=scores,
     )

@@ -101,4 +101,4 @@ def _blank(trial: Trial) -> Model:
     return trial.problem.start(trial.seed)
 
 
-KINDS[RealTrial] = Kind(plan_alike, RealTraining, initial_learners, _blank, keeps_outputs=False)
+KINDS[RealTrial] = Kind(plan_alike, RealTraining, initial_learners, _blank)
