@@ -8,10 +8,12 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from real.small import images, rankings
+from real.small import images, ranking_trial, rankings
 from typer.testing import CliRunner
 
 from headcount.cli import app
+from headcount.engine import Outcome, Pack, Store, this_machine
+from headcount.engine.frame import Row
 from headcount.errors import InvalidInput
 from headcount.real.loaded import remember
 from headcount.real.trial import RealData
@@ -27,6 +29,7 @@ from headcount.reproduce.real_claims import (
     where_length_fades,
 )
 from headcount.reproduce.real_item import GRID, HEADS_FIXED, WIDTH_FIXED
+from headcount.reproduce.real_transition import right_answers, transitions
 
 HEADS, LENGTHS = (1, 2, 4, 8), (8, 16, 64)
 
@@ -196,6 +199,29 @@ def test_without_its_data_one_line_says_where_to_get_it(name, tmp_path):
         assert isinstance(done.exception, InvalidInput)
         assert "https://" in error and "\n" not in error
         assert not (tmp_path / "out").exists()
+
+
+def test_the_estimator_is_asked_at_every_length(tmp_path):
+    """Members with two heads and more agree; one head puts out something else."""
+    random = np.random.default_rng(0)
+    store = Store(tmp_path)
+    store.prepare(models=True)
+    trials = [ranking_trial(seed, heads=heads) for heads in (1, 2, 3, 4, 5, 6) for seed in (0, 1)]
+    agreed = random.normal(size=(90, 4))
+    agreed[np.arange(90), right_answers(trials[0])] += 3
+    for trial in trials:
+        alone = trial.architecture.heads == 1
+        outputs = 4 * random.normal(size=(90, 4)) if alone else agreed + 1e-3 * random.normal(size=(90, 4))
+        error = 0.6 if alone else 0.1
+        made = Outcome(trial.problem.start(0), error, error, error, 1, False, outputs)
+        store.keep(trial, made)
+        row = Row.of(trial, made, this_machine(), seconds=1.0)
+        store.write(Pack((trial,), trial.architecture), [row])
+    (verdict,) = transitions(trials, store)
+    assert verdict.claim == "at T = 4, the estimator sees a transition"
+    assert verdict.holds and "D = 2" in verdict.evidence
+    (few,) = transitions(trials[:2], store)
+    assert few.holds is None
 
 
 def test_they_are_listed_and_are_no_part_of_all():

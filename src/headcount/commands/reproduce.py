@@ -60,12 +60,11 @@ def reproduce(
         + f"--seeds {recipe.seeds} --seed {seed} --out {shlex.quote(str(out))}"
     )
     store = Store(out)
-    # Weights are kept only where a second-order method may go on from them.
-    for polished in (True, False):
-        group = [item for item in items if bool(recipe.polish_steps and item.polished) == polished]
+    for kept in (True, False):
+        group = [item for item in items if item.keeps_models(recipe) == kept]
         trials = list(dict.fromkeys(trial for item in group for trial in item.trials(recipe)))
         if trials:
-            train_in_view(trials, store, command=command, quiet=as_json, keep_models=polished)
+            train_in_view(trials, store, command=command, quiet=as_json, keep_models=kept)
     notes = [QUICKLY] if quick else []
     summaries = [
         _conclude(item, recipe, store, command=command, notes=notes, quiet=as_json) for item in items
@@ -97,7 +96,8 @@ def _conclude(
     from headcount.report.reproduction import write_reproduction
 
     frame = item.rows(store.frame(), recipe, _polish(item, recipe, store, quiet=quiet))
-    panels, verdicts = item.panels(frame), item.judge(frame)
+    panels = item.panels(frame)
+    verdicts = [*item.judge(frame), *item.look_closer(store, recipe)]
     page = store.reproduced / f"{item.name}.html"
     write_reproduction(item, panels, verdicts, frame, page, command=command, notes=notes)
     save_chart(panels_chart(panels), page.with_suffix(".svg"))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from headcount.engine import Grid, Trial
+from headcount.engine import Grid, Store, Trial
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.paper import Cells
 from headcount.reproduce.recipe import Recipe, replicates
@@ -55,6 +55,14 @@ class Item:
     def trials(self, recipe: Recipe) -> tuple[Trial, ...]:
         """Everything that is to be trained, each once."""
         return tuple(dict.fromkeys(trial for trials in self.named(recipe).values() for trial in trials))
+
+    def keeps_models(self, recipe: Recipe) -> bool:
+        """Whether weights are needed after training: a second-order method may go on from them."""
+        return bool(recipe.polish_steps and self.polished)
+
+    def look_closer(self, store: Store, recipe: Recipe) -> list[Verdict]:
+        """Verdicts that the frame alone does not bear: none, unless an item has some."""
+        return []
 
     def rows(self, frame: pd.DataFrame, recipe: Recipe, polished: Iterable[Trial] = ()) -> pd.DataFrame:
         """The rows of a results frame that belong to this item, with the name of their grid."""

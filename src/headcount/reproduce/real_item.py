@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from headcount.engine import Training, Trial
+from headcount.engine import Store, Training, Trial
 from headcount.errors import InvalidInput
 from headcount.models.encoder import EncoderPrecision, EncoderShape
 from headcount.models.reranker import RerankerShape
@@ -24,6 +24,7 @@ from headcount.reproduce.real_claims import (
     rises_with_heads,
     where_length_fades,
 )
+from headcount.reproduce.real_transition import transitions
 from headcount.reproduce.recipe import Recipe
 from headcount.reproduce.summary import summarise
 
@@ -52,6 +53,14 @@ class RealItem(Item):
         if folder is None:
             raise InvalidInput(f"data = None: {self.name} needs --data FOLDER with {self.where}")
         return replace(self, data=self.load(folder))
+
+    def keeps_models(self, recipe: Recipe) -> bool:
+        """What members put out is looked at afterwards."""
+        return True
+
+    def look_closer(self, store: Store, recipe: Recipe) -> list[Verdict]:
+        """Where the estimator sees a transition."""
+        return transitions(self.named(recipe)[GRID], store)
 
     def named(self, recipe: Recipe) -> Trials:
         """The trials of every grid."""
