@@ -114,3 +114,33 @@ def test_data_that_was_not_loaded_is_asked_for():
     unknown = replace(trial, task=type(trial.task).of("cifar10", fingerprint="0" * 16))
     with pytest.raises(InvalidInput, match="load it before"):
         unknown.problem.samples()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_salience_is_how_the_right_answers_score_moves(kind):
+    """Beside differences of scores, for one token of one sample; in float64."""
+    trial = KINDS[kind]()
+    problem = trial.problem
+    with jax.enable_x64(True):
+        model = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf, jax.numpy.float64), problem.start(0))
+        samples = jax.device_put(problem.samples())
+        moved = np.asarray(jax.jit(problem.salience)(model, samples))
+        if kind == "images":
+            tokens, label = problem._placed(samples.train, np.array([3])), samples.train.y[3]
+            tokens = tokens.astype(np.float64)
+
+            def score(tokens):
+                return model(tokens)[0, label]
+        else:
+            lists = samples.train
+            tokens = samples.passages[lists.candidates[3]][None].astype(np.float64)
+            query = samples.queries[lists.query[3]][None].astype(np.float64)
+
+            def score(tokens):
+                return model(query, tokens)[0, lists.label[3]]
+
+        steps = 1e-5 * np.eye(tokens.shape[-1])
+        apart = jax.jit(
+            jax.vmap(lambda step: score(tokens.at[0, 1].add(step)) - score(tokens.at[0, 1].add(-step)))
+        )(steps)
+    assert moved[3, 1] == pytest.approx(np.linalg.norm(apart) / 2e-5, rel=1e-4)
