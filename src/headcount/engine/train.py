@@ -1,6 +1,7 @@
 """A pack from start to finish, one chunk at a time. Between chunks the host may look, save or stop."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +19,7 @@ from headcount.engine.machine import Machine, this_machine
 from headcount.engine.member import Conditions, Member, advance, predict, start
 from headcount.engine.pack import Pack, plan
 from headcount.engine.polish import polish
-from headcount.engine.spec import Trial
+from headcount.engine.spec import Training, Trial
 from headcount.models import Architecture, Padding, Transformer, pad, unpad
 
 # A program, what each member gives it, and what all of them share.
@@ -54,7 +55,57 @@ class Outcome:
     scores: Mapping[str, float] = field(default_factory=dict)
 
 
-class PackTraining:
+class ChunkByChunk(ABC):
+    """What trains a pack a chunk at a time, whatever its members are; `state` is all that must be kept."""
+
+    machine: Machine
+    training: Training
+    state: Any
+    tuned: bool
+    _periods: int = 1
+
+    @property
+    def step(self) -> int:
+        """How many steps every member has made."""
+        return int(np.max(self.state.step))
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are made."""
+        return self.step >= self.training.steps
+
+    def compile(self) -> float:
+        """Make its programs ready without running them; returns the seconds it took."""
+        began = time.perf_counter()
+        compiled(*self._advancing(0), self.machine, tuned=self.tuned)
+        compiled(*self._judging, self.machine)
+        return time.perf_counter() - began
+
+    def chunk(self) -> None:
+        """Advance every member by about `CHUNK_SECONDS` of work."""
+        left = (self.training.steps - self.step) // self.training.evaluate_every
+        periods = min(self._periods, left)
+        began = time.perf_counter()
+        self.state = self._advance(periods)
+        seconds = (time.perf_counter() - began) / periods
+        self._periods = max(1, round(CHUNK_SECONDS[self.machine.kind] / seconds))
+
+    def _advance(self, periods: int) -> Any:
+        return jax.block_until_ready(
+            for_each_member(*self._advancing(periods), self.machine, tuned=self.tuned)
+        )
+
+    @abstractmethod
+    def _advancing(self, periods: int) -> Call:
+        """The program that advances members, with what it is given."""
+
+    @property
+    @abstractmethod
+    def _judging(self) -> Call:
+        """The program that judges them in the end."""
+
+
+class PackTraining(ChunkByChunk):
     """The training of one pack; `state` is all that must be kept to go on after any chunk.
 
     On a GPU one vmapped program advances all members at once. On a CPU each core advances one member at
@@ -72,48 +123,21 @@ class PackTraining:
             for trial, dataset in zip(pack.trials, datasets, strict=True)
         )
         self.state = initial_state(pack) if state is None else state
-        self._periods = 1
         sequences = len(pack.trials) * self.training.steps * self.training.batch_size
         attending = pack.architecture.layers > 1
         worth = ATTENDING_TOKENS_WORTH_TUNING if attending else TOKENS_WORTH_TUNING
         self.tuned = sequences * pack.length >= worth
 
     @property
-    def step(self) -> int:
-        """How many steps every member has made."""
-        return int(np.max(self.state.step))
-
-    @property
-    def finished(self) -> bool:
-        """Whether all steps are made."""
-        return self.step >= self.training.steps
-
-    @property
     def errors(self) -> Float[np.ndarray, " member"]:
         """The best validation error of each member so far."""
         return np.asarray(self.state.best_error)
-
-    def compile(self) -> float:
-        """Make its programs ready without running them; returns the seconds it took."""
-        began = time.perf_counter()
-        compiled(*self._advancing(0), self.machine, tuned=self.tuned)
-        compiled(*self._predicting, self.machine)
-        return time.perf_counter() - began
-
-    def chunk(self) -> None:
-        """Advance every member by about `CHUNK_SECONDS` of work."""
-        left = (self.training.steps - self.step) // self.training.evaluate_every
-        periods = min(self._periods, left)
-        began = time.perf_counter()
-        self.state = self._advance(periods)
-        seconds = (time.perf_counter() - began) / periods
-        self._periods = max(1, round(CHUNK_SECONDS[self.machine.kind] / seconds))
 
     def outcomes(self) -> list[Outcome]:
         """The best state of each member, judged once on all data; errors are summed in float64."""
         # Fetched as a whole: on a GPU each look at a single member would be a program of its own.
         predicted, best, data = jax.device_get(
-            (for_each_member(*self._predicting, self.machine), self.state.best, self.data)
+            (for_each_member(*self._judging, self.machine), self.state.best, self.data)
         )
         splits = (data.train, data.validation, data.test)
         datasets = np.asarray(self.conditions.dataset)
@@ -149,12 +173,6 @@ class PackTraining:
         # A batch without a divisor near that (a prime) is better off whole.
         return best if best * 4 > min(fitting, batch) else batch
 
-    def _advance(self, periods: int) -> Member:
-        state: Member = jax.block_until_ready(
-            for_each_member(*self._advancing(periods), self.machine, tuned=self.tuned)
-        )
-        return state
-
     def _advancing(self, periods: int) -> Call:
         # How long they train is told to members as a number: a longer run needs no other program.
         alike = replace(self.training, steps=self.training.evaluate_every, warmup=0)
@@ -162,7 +180,7 @@ class PackTraining:
         return program, (self.state, self.conditions), (self.data, np.int32(periods))
 
     @property
-    def _predicting(self) -> Call:
+    def _judging(self) -> Call:
         program = partial(_predictions, slice_size=self.slice_size)
         return program, (self.state.best, self.conditions), (self.data,)
 

@@ -4,6 +4,7 @@ Axes: batch, token (T), width (E = n·h), head (h), feature (n). Width stands la
 one large matrix product. `jax.vmap` over encoders makes a pack.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import sqrt
 from typing import Literal, get_args
@@ -70,7 +71,7 @@ class EncoderShape:
         return jnp.asarray(x, jnp.bfloat16) if self.precision == "bfloat16" else at_least_float32(x)
 
 
-class AroundEncoder:
+class AroundEncoder(ABC):
     """What a model with an encoder in it says of its size, as `Architecture` says it of the paper's."""
 
     encoder: EncoderShape
@@ -109,9 +110,9 @@ class AroundEncoder:
         """All parameters."""
         return self.parameters()
 
+    @abstractmethod
     def parameters(self) -> int:
         """How many numbers are learnt."""
-        raise NotImplementedError
 
 
 class Linear(eqx.Module):

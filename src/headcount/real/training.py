@@ -3,7 +3,6 @@
 Nothing is selected: the state after the last step is the one that is judged.
 """
 
-import time
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from headcount.engine.lanes import compiled, for_each_member, stack
+from headcount.engine.lanes import for_each_member, stack
 from headcount.engine.machine import Machine
 from headcount.engine.member import Course, optimizer, schedule
 from headcount.engine.pack import Pack
 from headcount.engine.spec import Training
-from headcount.engine.train import CHUNK_SECONDS, Call, Outcome
+from headcount.engine.train import Call, ChunkByChunk, Outcome
 from headcount.estimate.salience import QUANTILE, SALIENT, Salience
 from headcount.real.problem import Model, Problem, Samples
 
@@ -34,50 +33,21 @@ class Learner(eqx.Module):
     accuracy: Float[Array, ""]
 
 
-class RealTraining:
+class RealTraining(ChunkByChunk):
     """The same to a run as `PackTraining` is, for models and samples of another kind."""
 
     def __init__(self, pack: Pack, machine: Machine, *, state: Learner | None = None) -> None:
-        self.pack, self.machine = pack, machine
+        self.pack, self.machine, self.tuned = pack, machine, True
         self.training = pack.trials[0].training
         self.problem: Problem = problem_of(pack)
         self.samples: Samples = jax.device_put(self.problem.samples())
         self.courses = stack(Course.of(trial) for trial in pack.trials)
         self.state = initial_learners(pack) if state is None else state
-        self._periods = 1
-
-    @property
-    def step(self) -> int:
-        """How many steps every member has made."""
-        return int(np.max(self.state.step))
-
-    @property
-    def finished(self) -> bool:
-        """Whether all steps are made."""
-        return self.step >= self.training.steps
 
     @property
     def errors(self) -> Float[np.ndarray, " member"]:
         """The share of training samples that each member gets wrong, at the last glance."""
         return 1 - np.asarray(self.state.accuracy)
-
-    def compile(self) -> float:
-        """Make its programs ready without running them; returns the seconds it took."""
-        began = time.perf_counter()
-        compiled(*self._advancing(0), self.machine, tuned=True)
-        compiled(*self._judging, self.machine)
-        return time.perf_counter() - began
-
-    def chunk(self) -> None:
-        """Advance every member by about as long as a run leaves between two looks."""
-        left = (self.training.steps - self.step) // self.training.evaluate_every
-        periods = min(self._periods, left)
-        began = time.perf_counter()
-        self.state = jax.block_until_ready(
-            for_each_member(*self._advancing(periods), self.machine, tuned=True)
-        )
-        seconds = (time.perf_counter() - began) / periods
-        self._periods = max(1, round(CHUNK_SECONDS[self.machine.kind] / seconds))
 
     def outcomes(self) -> list[Outcome]:
         """Every member as it is after its last step, judged on all samples."""
