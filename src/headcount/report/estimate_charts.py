@@ -8,9 +8,11 @@ import pandas as pd
 from jaxtyping import Float
 
 from headcount.estimate.curve import Point
+from headcount.estimate.salience import QUANTILE
 from headcount.report.error_axis import decades
 from headcount.report.panel_chart import calm, plain
 
+PERCENTILE = f"{100 * QUANTILE:.0f}th percentile"
 DISTANCE, ERROR = "distance from members with heads to spare", "test error"
 _COLOURS = {DISTANCE: "#1f77d0", ERROR: "#9aa3ad"}
 
@@ -98,7 +100,7 @@ def convergence_chart(counts: Float[np.ndarray, " sample"]) -> alt.Chart:
         for size in sizes
         for which, value in (
             ("mean", counts[:size].mean()),
-            ("95th percentile", np.quantile(counts[:size], 0.95, method="inverted_cdf")),
+            (PERCENTILE, np.quantile(counts[:size], QUANTILE, method="inverted_cdf")),
         )
     ]
     chart = alt.Chart(alt.InlineData(values=rows), height=130, description="Tokens that matter, converging")
@@ -109,7 +111,7 @@ def convergence_chart(counts: Float[np.ndarray, " sample"]) -> alt.Chart:
             color=alt.Color(
                 "which:N",
                 title=None,
-                scale=alt.Scale(domain=["mean", "95th percentile"], range=list(_COLOURS.values())),
+                scale=alt.Scale(domain=["mean", PERCENTILE], range=list(_COLOURS.values())),
                 legend=alt.Legend(orient="top"),
             ),
             tooltip=["which:N", "sequences:Q", alt.Tooltip("tokens:Q", format=".2f")],
