@@ -15,6 +15,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,10 @@ from typing import Any
 import numpy as np
 from dimension_tasks import CALIBRATION, REPORTED, Known
 
-from headcount.engine import Advanced, Finished, Trial, run, this_machine
+from headcount.engine import Advanced, Finished, Store, Trial, run, this_machine
 from headcount.engine.files import write_whole
 from headcount.engine.machine import versions
+from headcount.estimate.finished import FinishedMembers
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate
 from headcount.reproduce.reversal import reversal_score
@@ -84,23 +86,29 @@ def write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 def measured(tasks: Sequence[Known], clock: Clock, *, alone: bool) -> Iterator[dict[str, Any]]:
     """The estimates of tasks, and what the baselines make of the same data; none where time is up."""
+    folder = WORK / tasks[0].slug if alone else WORK
+    finished = FinishedMembers(Store(folder))
     studies = [
-        Study.of(task.data(), WORK / task.slug if alone else WORK, most_heads=8, positions=True, seed=0)
-        for task in tasks
+        replace(Study.of(data, folder, most_heads=8, positions=True, seed=0), finished=finished)
+        for data in drawn(tasks)
     ]
     began = time.perf_counter()
     _train(studies, clock)
     spent = time.perf_counter() - began if alone else 0.0  # what was finished before counts as it did then
     # The reversal score wants a second length; that is no part of what the estimate costs.
-    longer = [
-        replace(study, half=replace(task, length=task.length // 2).data())
-        for task, study in zip(tasks, studies, strict=True)
-    ]
+    halves = drawn([replace(task, length=task.length // 2) for task in tasks])
+    longer = [replace(study, half=half) for study, half in zip(studies, halves, strict=True)]
     _train(longer, clock)
     for task, study, twice in zip(tasks, studies, longer, strict=True):
         if not clock.is_up():
             row = _row(task, study, twice)
             yield {**row, "seconds": round(max(row["seconds"], spent), 1)}
+
+
+def drawn(tasks: Sequence[Known]) -> list[DataSet]:
+    """The samples of tasks, several at a time."""
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(lambda task: task.data(), tasks))
 
 
 def _train(studies: Sequence[Study], clock: Clock) -> None:

@@ -70,8 +70,9 @@ def of_task(task: RetrievalTask) -> Callable[[int, int, int], Arrays]:
     """Samples of a retrieval task."""
 
     def draw(seed: int, samples: int, length: int) -> Arrays:
-        made = task.sample(jax.random.key(seed), samples, length)
-        return np.asarray(made.x), np.asarray(made.y, np.float64)
+        with jax.default_device(jax.local_devices(backend="cpu")[0]):  # many small programs, each run once
+            made = task.sample(jax.random.key(seed), samples, length)
+            return np.asarray(made.x), np.asarray(made.y, np.float64)
 
     return draw
 
@@ -190,10 +191,26 @@ def calibration() -> Iterator[Known]:
             0.02 * (dimension % 2),
             labels=classes,
         )
+    # Falls that are gradual, on a floor of too few samples: many wells, and short sequences.
+    for place, (dimension, length, samples, noise) in enumerate(
+        (
+            *((4, 8, 6_000, 0.0), (4, 24, 8_000, 0.03), (5, 8, 8_000, 0.0), (5, 16, 6_000, 0.05)),
+            *((6, 12, 6_000, 0.0), (6, 24, 12_000, 0.02), (3, 12, 4_000, 0.05)),
+        )
+    ):
+        task = corners(dimension, 3 if dimension == 3 else 6, 20 + place, (_weighted, _mixed, _pair)[place % 3])
+        name = f"crowded D{dimension} T{length}"
+        yield Known(name, "corners", dimension, of_task(task), length, samples, noise)
+    for dimension, length in ((3, 8), (4, 12)):
+        task = corners(dimension, 6, 30 + dimension, _weighted)
+        name = f"corners labels D{dimension} of 2"
+        yield Known(name, "corners labels", dimension, of_task(task), length, 20_000, labels=2)
     controls = {
         "mean of tanh": lambda x: np.tanh(x @ np.array([1.0, -0.5, 0.3])).mean(axis=1),
         "third token": lambda x: np.sin(x[:, 2, 0]) + x[:, 2, 1],
         "spread": lambda x: x.var(axis=1).sum(axis=1),
+        "mean of waves": lambda x: np.sin(3 * x @ np.array([1.0, -0.5, 0.3])).mean(axis=1),
+        "waves of the second token": lambda x: np.sin(3 * x[:, 1] @ np.array([1.0, -0.5, 0.3])),
         "noise": lambda x: np.random.default_rng(0).normal(size=len(x)),
     }
     for name, target in controls.items():

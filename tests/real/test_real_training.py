@@ -76,9 +76,10 @@ def test_weights_are_kept_where_a_run_is_asked_to(tmp_path):
     trained([trial], tmp_path, keep_models=True)
     model = Store(tmp_path).model(trial)
     samples = jax.device_put(trial.problem.samples())
-    scores = trial.problem.scores(model, samples)
+    answers = trial.problem.answers(model, samples)
+    scores = trial.problem.measures(answers, samples)
     kept = Store(tmp_path).test_outputs(trial)
-    np.testing.assert_allclose(trial.problem.outputs(model, samples), kept, atol=1e-4)
+    np.testing.assert_allclose(answers["train"][: len(kept)], kept, atol=1e-4)
     right = (kept.argmax(axis=1) == np.asarray(samples.train.label)).mean()
     assert right == pytest.approx(float(scores["train_accuracy"]))
     frame = results(tmp_path)
@@ -126,7 +127,7 @@ def test_salience_is_how_the_right_answers_score_moves(kind):
         samples = jax.device_put(problem.samples())
         moved = np.asarray(jax.jit(problem.salience)(model, samples))
         if kind == "images":
-            tokens, label = problem._placed(samples.train, np.array([3])), samples.train.y[3]
+            tokens, label = problem._placed(samples.train, np.array([3]), np.array([3])), samples.train.y[3]
             tokens = tokens.astype(np.float64)
 
             def score(tokens):

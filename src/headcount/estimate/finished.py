@@ -1,10 +1,13 @@
 """The finished members of a study, each read once."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from headcount.engine import Store, Trial
+from headcount.engine.store import read_shard
 
 
 class FinishedMembers:
@@ -12,6 +15,7 @@ class FinishedMembers:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._shards: set[Path] = set()
         self._errors: dict[str, float] = {}
         self._outputs: dict[str, np.ndarray] = {}
 
@@ -20,9 +24,8 @@ class FinishedMembers:
 
         Files that cannot be used are told of by the run.
         """
-        if any(trial.id not in self._errors for trial in trials) and self._store.folder.exists():
-            frame = Store(self._store.folder).frame()
-            self._errors = dict(zip(frame["trial"], map(float, frame["validation_error"]), strict=True))
+        if any(trial.id not in self._errors for trial in trials):
+            self._look()
         if any(trial.id not in self._errors for trial in trials):
             return None
         return {trial.id: self._errors[trial.id] for trial in trials}
@@ -38,3 +41,12 @@ class FinishedMembers:
                     return None
                 self._outputs[trial.id] = outputs
         return {trial.id: self._outputs[trial.id] for trial in trials}
+
+    def _look(self) -> None:
+        """Read the shards that are new."""
+        new = set(self._store.shards.glob("*.parquet")) - self._shards
+        for shard in map(read_shard, sorted(new)):
+            if isinstance(shard, pa.Table):
+                columns = (shard[name].to_pylist() for name in ("trial", "validation_error"))
+                self._errors |= zip(*columns, strict=True)
+        self._shards |= new

@@ -59,6 +59,7 @@ class Study:
     - `half`: the same task at half the length, where it can be asked for samples of any.
     - `positions`: whether the encoder may be told the position of a token.
     - `thorough`: whether all head counts are trained in full, or only those that matter.
+    - `finished`: what the store was seen to hold, where several studies share one.
     """
 
     data: DataSet
@@ -68,6 +69,7 @@ class Study:
     thorough: bool = False
     seed: int = 0
     half: DataSet | None = None
+    finished: FinishedMembers | None = None
 
     @classmethod
     def of(cls, data: DataSet, folder: Path, *, most_heads: int, positions: bool, seed: int) -> "Study":
@@ -274,7 +276,7 @@ class Study:
 
     @cached_property
     def _finished(self) -> FinishedMembers:
-        return FinishedMembers(self.store)
+        return self.finished or FinishedMembers(self.store)
 
     def _outputs(self, trials: Sequence[Trial]) -> dict[str, np.ndarray] | None:
         """What the members put out for the test samples, if all of them are finished."""

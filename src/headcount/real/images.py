@@ -14,12 +14,13 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt8
 from headcount.models.network import Parameter
 from headcount.models.vit import Vit, VitShape
 from headcount.real.loaded import loaded
+from headcount.real.problem import Answers, loss_and_share_right, ranks
 from headcount.tasks.cifar10 import Cifar10
 from headcount.tasks.frames import framed, patches, random_corner
 
 # Of the pixels of the training images, a colour each.
 MEAN, DEVIATION = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)
-BLOCK, GLANCED, SALIENT_IMAGES = 250, 1_000, 128
+BLOCK, SALIENT_IMAGES = 250, 128
 
 
 class Images(eqx.Module):
@@ -57,7 +58,9 @@ class ImageProblem:
             _balanced(data.test_images, data.test_labels, self.validation_images),
         )
 
-    def loss(self, model: Vit, samples: ImageSamples, key: PRNGKeyArray, batch_size: int) -> Float[Array, ""]:
+    def loss(
+        self, model: Vit, samples: ImageSamples, key: PRNGKeyArray, batch_size: int
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Cross entropy over images drawn with replacement, each at a random place of its frame."""
         draw, place, drop = jax.random.split(key, 3)
         chosen = jax.random.randint(draw, (batch_size,), 0, len(samples.train.y))
@@ -65,50 +68,43 @@ class ImageProblem:
             jax.random.split(place, batch_size)
         )
         scores = model(self._seen(samples.train.x[chosen], corners), key=drop)
-        right = jnp.take_along_axis(jax.nn.log_softmax(scores), samples.train.y[chosen][:, None], axis=1)
-        return -jnp.mean(right)
+        return loss_and_share_right(scores, samples.train.y[chosen])
 
-    def scores(self, model: Vit, samples: ImageSamples) -> dict[str, Float[Array, ""]]:
-        """The shares of images whose class has the highest score, each image at one random place."""
+    def answers(self, model: Vit, samples: ImageSamples) -> dict[str, Float[Array, "image class"]]:
+        """The scores of all classes, each image at one random place of its frame."""
+        counts = [len(part.y) for part in (samples.train, samples.validation)]
+        both = jax.tree.map(lambda *pair: jnp.concatenate(pair), samples.train, samples.validation)
+        own = jnp.concatenate([jnp.arange(count) for count in counts])
+
+        def scores(places: Int[Array, " image"]) -> Array:
+            return model(self._placed(both, places, own[places]))
+
+        blocks = jnp.minimum(jnp.arange(sum(counts) + -sum(counts) % BLOCK), sum(counts) - 1)
+        found = jax.lax.map(scores, blocks.reshape(-1, BLOCK)).reshape(len(blocks), -1)
+        return {"train": found[: counts[0]], "validation": found[counts[0] : sum(counts)]}
+
+    def measures(self, answers: Answers, samples: ImageSamples) -> dict[str, float]:
+        """The shares of images whose class has the highest score."""
         return {
-            "train_accuracy": self._accuracy(model, samples.train),
-            "validation_accuracy": self._accuracy(model, samples.validation),
+            f"{split}_accuracy": float((ranks(np.asarray(answers[split]), np.asarray(part.y)) == 1).mean())
+            for split, part in (("train", samples.train), ("validation", samples.validation))
         }
-
-    def outputs(self, model: Vit, samples: ImageSamples) -> Float[Array, "image class"]:
-        """The scores of all classes, for the first training images."""
-        blocks = jnp.arange(min(GLANCED, len(samples.train.y)))
-        return jax.lax.map(
-            lambda place: model(self._placed(samples.train, place[None]))[0], blocks, batch_size=BLOCK
-        )
 
     def salience(self, model: Vit, samples: ImageSamples) -> Float[Array, "image patch"]:
         """The norm of the gradient of the right class's score with respect to each patch."""
         few = jnp.arange(min(SALIENT_IMAGES, len(samples.train.y)))
-        seen = self._placed(samples.train, few)
+        seen = self._placed(samples.train, few, few)
 
         def right(patches: Array, label: Array) -> Array:
             return model(patches[None])[0, label]
 
         return jnp.linalg.norm(jax.vmap(jax.grad(right))(seen, samples.train.y[few]), axis=-1)
 
-    def glance(self, model: Vit, samples: ImageSamples) -> Float[Array, ""]:
-        """The training accuracy on the first images."""
-        first = jax.tree.map(lambda array: array[:GLANCED], samples.train)
-        return self._accuracy(model, first)
-
-    def _accuracy(self, model: Vit, images: Images) -> Float[Array, ""]:
-        count = len(images.y)
-        places = jnp.minimum(jnp.arange(count + -count % BLOCK), count - 1).reshape(-1, BLOCK)
-
-        def right(block: Int[Array, " image"]) -> Array:
-            return jnp.argmax(model(self._placed(images, block)), axis=-1) == images.y[block]
-
-        return jnp.mean(jax.lax.map(right, places).ravel()[:count])
-
-    def _placed(self, images: Images, chosen: Int[Array, " image"]) -> Float[Array, "image patch pixels"]:
+    def _placed(
+        self, images: Images, chosen: Int[Array, " image"], numbers: Int[Array, " image"]
+    ) -> Float[Array, "image patch pixels"]:
         """Some images, each at the place of its frame that belongs to its number."""
-        keys = jax.vmap(lambda place: jax.random.fold_in(jax.random.PRNGKey(0), place))(chosen)
+        keys = jax.vmap(lambda number: jax.random.fold_in(jax.random.PRNGKey(0), number))(numbers)
         corners = jax.vmap(lambda own: random_corner(own, self.shape.side))(keys)
         return self._seen(images.x[chosen], corners)
 

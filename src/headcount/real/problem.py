@@ -1,11 +1,17 @@
 """What the members of a real-data experiment learn: samples on the device, a loss, and how well it went."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
-from jaxtyping import Array, Float, PRNGKeyArray
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 Model = Any
 Samples = Any
+Answers = Mapping[str, Float[Array, "sample answer"]]
+KEPT = 1_000  # training samples whose answers are kept with a member
 
 
 class Problem(Protocol):
@@ -17,17 +23,34 @@ class Problem(Protocol):
     def samples(self) -> Samples:
         """All that members of any seed learn from and are judged by, in NumPy arrays."""
 
-    def loss(self, model: Model, samples: Samples, key: PRNGKeyArray, batch_size: int) -> Float[Array, ""]:
-        """The loss on a batch that the key draws, dropout and all."""
+    def loss(
+        self, model: Model, samples: Samples, key: PRNGKeyArray, batch_size: int
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """The loss on a batch that the key draws, dropout and all, and the share of it that is right."""
 
-    def scores(self, model: Model, samples: Samples) -> dict[str, Float[Array, ""]]:
-        """How well the model does on all samples; `train_accuracy` and `validation_accuracy` among others."""
+    def answers(self, model: Model, samples: Samples) -> Answers:
+        """The scores of all answers, for all samples: of `train` and of `validation`."""
 
-    def outputs(self, model: Model, samples: Samples) -> Float[Array, "sample output"]:
-        """The scores of all answers, for the first training samples."""
+    def measures(self, answers: Answers, samples: Samples) -> dict[str, float]:
+        """What the scores say: `train_accuracy` and `validation_accuracy` among others; on the host."""
 
     def salience(self, model: Model, samples: Samples) -> Float[Array, "sample token"]:
         """How much the score of the right answer moves with each token, for a few training samples."""
 
-    def glance(self, model: Model, samples: Samples) -> Float[Array, ""]:
-        """The training accuracy on a part of the samples, cheap enough for a look in between."""
+
+def loss_and_share_right(
+    scores: Float[Array, "sample answer"], right: Int[Array, " sample"]
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """The mean of −log p of the right answers, and how often they score highest."""
+    logs = jnp.take_along_axis(jax.nn.log_softmax(scores), right[:, None], axis=1)
+    return -jnp.mean(logs), jnp.mean(jnp.argmax(scores, axis=1) == right)
+
+
+def ranks(scores: Float[np.ndarray, "sample answer"], right: Int[np.ndarray, " sample"]) -> np.ndarray:
+    """The rank of the right answer of each sample; among equal scores it comes last.
+
+    >>> ranks(np.array([[0.1, 0.7, 0.2], [0.5, 0.5, 0.0]]), np.array([2, 0]))
+    array([2, 2])
+    """
+    found: np.ndarray = (scores >= np.take_along_axis(scores, right[:, None], axis=1)).sum(axis=1)
+    return found

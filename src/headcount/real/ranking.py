@@ -17,9 +17,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from headcount.models.network import Parameter
 from headcount.models.reranker import Reranker, RerankerShape
 from headcount.real.loaded import loaded
+from headcount.real.problem import Answers, loss_and_share_right, ranks
 from headcount.tasks.rankings import Lists, Rankings
 
-BLOCK, GLANCED, SALIENT_LISTS = 128, 1_024, 256
+BLOCK, SALIENT_LISTS = 128, 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,29 +76,31 @@ class RankingProblem:
 
     def loss(
         self, model: Reranker, samples: RankingSamples, key: PRNGKeyArray, batch_size: int
-    ) -> Float[Array, ""]:
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Cross entropy over the candidates of lists drawn with replacement."""
         draw, drop = jax.random.split(key)
         chosen = jax.random.randint(draw, (batch_size,), 0, len(samples.train.label))
         scores = _scored(model, samples, samples.train, chosen, key=drop)
-        right = jnp.take_along_axis(jax.nn.log_softmax(scores), samples.train.label[chosen][:, None], axis=1)
-        return -jnp.mean(right)
+        return loss_and_share_right(scores, samples.train.label[chosen])
 
-    def scores(self, model: Reranker, samples: RankingSamples) -> dict[str, Float[Array, ""]]:
+    def answers(self, model: Reranker, samples: RankingSamples) -> dict[str, Float[Array, "list candidate"]]:
+        """The scores of all candidates of all lists."""
+        trained, count = len(samples.train.label), len(samples.train.label) + len(samples.validation.label)
+        both = jax.tree.map(lambda *pair: jnp.concatenate(pair), samples.train, samples.validation)
+        blocks = jnp.minimum(jnp.arange(count + -count % BLOCK), count - 1)
+        found = jax.lax.map(
+            lambda places: _scored(model, samples, both, places), blocks.reshape(-1, BLOCK)
+        ).reshape(len(blocks), -1)
+        return {"train": found[:trained], "validation": found[trained:count]}
+
+    def measures(self, answers: Answers, samples: RankingSamples) -> dict[str, float]:
         """Top-1 accuracy and mean reciprocal rank of the positive, over all lists of both splits."""
         found = {}
         for split, lists in (("train", samples.train), ("validation", samples.validation)):
-            ranks = _ranks(model, samples, lists, len(lists.label))
-            found[f"{split}_accuracy"] = jnp.mean(ranks == 1)
-            found[f"{split}_mrr"] = jnp.mean(1 / ranks)
+            places = ranks(np.asarray(answers[split]), np.asarray(lists.label))
+            found[f"{split}_accuracy"] = float((places == 1).mean())
+            found[f"{split}_mrr"] = float((1 / places).mean())
         return found
-
-    def outputs(self, model: Reranker, samples: RankingSamples) -> Float[Array, "list candidate"]:
-        """The scores of all candidates, for the first training lists."""
-        first = jnp.arange(min(GLANCED, len(samples.train.label)))
-        return jax.lax.map(
-            lambda place: _scored(model, samples, samples.train, place[None])[0], first, batch_size=BLOCK
-        )
 
     def salience(self, model: Reranker, samples: RankingSamples) -> Float[Array, "list candidate"]:
         """The norm of the gradient of the positive's score with respect to each candidate's vector."""
@@ -111,10 +114,6 @@ class RankingProblem:
 
         moved = jax.vmap(jax.grad(right))(candidates, queries, lists.label[few])
         return jnp.linalg.norm(moved, axis=-1)
-
-    def glance(self, model: Reranker, samples: RankingSamples) -> Float[Array, ""]:
-        """The training accuracy on the first lists."""
-        return jnp.mean(_ranks(model, samples, samples.train, min(GLANCED, len(samples.train.label))) == 1)
 
 
 def _first(lists: Lists, count: int) -> ListSamples:
@@ -134,15 +133,3 @@ def _scored(
 ) -> Float[Array, "list candidate"]:
     query = jnp.asarray(samples.queries)[lists.query[chosen]]
     return model(query, jnp.asarray(samples.passages)[lists.candidates[chosen]], key=key)
-
-
-def _ranks(model: Reranker, samples: RankingSamples, lists: ListSamples, count: int) -> Float[Array, " list"]:
-    """The rank of the positive in each of the first lists; among equal scores it comes last."""
-    places = jnp.minimum(jnp.arange(count + -count % BLOCK), count - 1).reshape(-1, BLOCK)
-
-    def ranks(block: Int[Array, " list"]) -> Array:
-        scores = _scored(model, samples, lists, block)
-        own = jnp.take_along_axis(scores, jnp.asarray(lists.label)[block][:, None], axis=1)
-        return jnp.sum(scores >= own, axis=1)
-
-    return jax.lax.map(ranks, places).ravel()[:count].astype(jnp.float32)

@@ -11,20 +11,22 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array, Bool, Float, Int
 
+from headcount.engine import member
 from headcount.engine.lanes import for_each_member, stack
 from headcount.engine.machine import Machine
-from headcount.engine.member import Course, optimizer, schedule
+from headcount.engine.member import Course, schedule
 from headcount.engine.pack import Pack
 from headcount.engine.spec import Training
 from headcount.engine.train import Call, ChunkByChunk, Outcome
 from headcount.estimate.salience import QUANTILE, SALIENT, Salience
-from headcount.real.problem import Model, Problem, Samples
+from headcount.real.problem import KEPT, Answers, Model, Problem, Samples
 
 
 class Learner(eqx.Module):
-    """A member under way; `accuracy` is that of the last glance at the training samples."""
+    """A member under way; `accuracy` is the share of the last period's batches that it got right."""
 
     model: Model
     optimizer: Any
@@ -37,7 +39,7 @@ class RealTraining(ChunkByChunk):
     """The same to a run as `PackTraining` is, for models and samples of another kind."""
 
     def __init__(self, pack: Pack, machine: Machine, *, state: Learner | None = None) -> None:
-        self.pack, self.machine, self.tuned = pack, machine, True
+        self.pack, self.machine, self.tuned = pack, machine, False
         self.training = pack.trials[0].training
         self.problem: Problem = problem_of(pack)
         self.samples: Samples = jax.device_put(self.problem.samples())
@@ -46,26 +48,34 @@ class RealTraining(ChunkByChunk):
 
     @property
     def errors(self) -> Float[np.ndarray, " member"]:
-        """The share of training samples that each member gets wrong, at the last glance."""
+        """The share of the last batches that each member got wrong, with dropout."""
         return 1 - np.asarray(self.state.accuracy)
 
     def outcomes(self) -> list[Outcome]:
         """Every member as it is after its last step, judged on all samples."""
         models, diverged = jax.device_get((self.state.model, self.state.diverged))
-        scores, outputs, moved = jax.device_get(for_each_member(*self._judging, self.machine))
-        return [
-            _outcome(
-                jax.tree.map(lambda leaf, place=place: leaf[place], models),
-                {
-                    **{name: float(values[place]) for name, values in scores.items()},
-                    "tokens_that_matter": Salience.of(moved[place]).typical(SALIENT, QUANTILE),
-                },
-                outputs[place],
-                diverged=bool(diverged[place]),
-                steps=self.training.steps,
+        answers, moved = jax.device_get(for_each_member(*self._judging, self.machine))
+        samples = self.problem.samples()
+        found = []
+        for place in range(len(self.pack.trials)):
+            own = {split: scores[place] for split, scores in answers.items()}
+            measures = {
+                **self.problem.measures(own, samples),
+                "tokens_that_matter": Salience.of(moved[place]).typical(SALIENT, QUANTILE),
+            }
+            found.append(
+                Outcome(
+                    model=jax.tree.map(lambda leaf, place=place: leaf[place], models),
+                    train_error=1 - measures["train_accuracy"],
+                    validation_error=1 - measures["validation_accuracy"],
+                    test_error=np.nan,  # nothing is selected, so that validation serves as the test
+                    best_step=self.training.steps,
+                    diverged=bool(diverged[place]),
+                    test_outputs=own["train"][:KEPT],
+                    scores=measures,
+                )
             )
-            for place in range(len(self.pack.trials))
-        ]
+        return found
 
     def _advancing(self, periods: int) -> Call:
         program = partial(advance, problem=self.problem, training=_alike(self.training))
@@ -80,6 +90,11 @@ def problem_of(pack: Pack) -> Problem:
     """What the members of a pack learn."""
     made: Problem = pack.trials[0].problem  # type: ignore[attr-defined]  # a RealTrial, which imports this
     return made
+
+
+def optimizer(training: Training) -> optax.GradientTransformation:
+    """The same as on synthetic tasks, over all parameters as one vector: a program of far fewer parts."""
+    return optax.flatten(member.optimizer(training))
 
 
 def initial_learners(pack: Pack) -> Learner:
@@ -108,51 +123,35 @@ def advance(
     problem: Problem,
     training: Training,
 ) -> Learner:
-    """Train for some periods, with a glance at the end of each."""
+    """Train for some periods."""
     update = optimizer(training).update
 
-    def step(now: tuple[Any, Any, Any, Any], _: None) -> tuple[tuple[Any, Any, Any, Any], None]:
+    def step(now: tuple[Any, Any, Any, Any], _: None) -> tuple[tuple[Any, Any, Any, Any], Array]:
         model, state, count, diverged = now
         key = jax.random.fold_in(course.key, count)
-        loss, gradient = jax.value_and_grad(problem.loss)(model, samples, key, training.batch_size)
+        (loss, right), gradient = jax.value_and_grad(problem.loss, has_aux=True)(
+            model, samples, key, training.batch_size
+        )
         direction, state = update(gradient, state, model)
         rate = schedule(count, course)
         model = jax.tree.map(lambda weight, move: weight - rate * move, model, direction)
-        return (model, state, count + 1, diverged | ~jnp.isfinite(loss)), None
+        return (model, state, count + 1, diverged | ~jnp.isfinite(loss)), right
 
     def period(_: Int[Array, ""], now: Learner) -> Learner:
         start = (now.model, now.optimizer, now.step, now.diverged)
-        model, state, count, diverged = jax.lax.scan(step, start, length=training.evaluate_every)[0]
-        return Learner(
-            model, state, count, diverged, problem.glance(model, samples).astype(now.accuracy.dtype)
-        )
+        after, right = jax.lax.scan(step, start, length=training.evaluate_every)
+        return Learner(*after, jnp.mean(right).astype(now.accuracy.dtype))
 
     return jax.lax.fori_loop(0, periods, period, learner)
 
 
 def judge(
     model: Model, samples: Samples, *, problem: Problem
-) -> tuple[dict[str, Float[Array, ""]], Float[Array, "sample output"], Float[Array, "sample token"]]:
+) -> tuple[Answers, Float[Array, "sample token"]]:
     """All that is measured of one member."""
-    return problem.scores(model, samples), problem.outputs(model, samples), problem.salience(model, samples)
+    return problem.answers(model, samples), problem.salience(model, samples)
 
 
 def _alike(training: Training) -> Training:
     """The training less what a program need not know: how long it lasts is told to members as a number."""
     return replace(training, steps=training.evaluate_every, warmup=0, data_seed=0)
-
-
-def _outcome(
-    model: Model, scores: dict[str, float], outputs: np.ndarray, *, diverged: bool, steps: int
-) -> Outcome:
-    wrong = {split: 1 - scores.get(f"{split}_accuracy", np.nan) for split in ("train", "validation", "test")}
-    return Outcome(
-        model=model,
-        train_error=wrong["train"],
-        validation_error=wrong["validation"],
-        test_error=wrong["test"],
-        best_step=steps,
-        diverged=diverged,
-        test_outputs=outputs,
-        scores=scores,
-    )
