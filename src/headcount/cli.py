@@ -12,10 +12,12 @@ import typer
 from typer.exceptions import TyperException
 
 from headcount.commands.bounds import bounds
+from headcount.commands.bundle import bundle
 from headcount.commands.collide import collide
 from headcount.commands.construct import construct
 from headcount.commands.density import density
 from headcount.commands.estimate import estimate
+from headcount.commands.merge import merge
 from headcount.commands.options import AsJson, Out
 from headcount.commands.rates import rates
 from headcount.commands.reproduce import reproduce
@@ -113,6 +115,8 @@ def report(
 
 app.command(epilog="Example:  headcount estimate mine.npz --out estimate")(estimate)
 app.command(epilog="Example:  headcount reproduce table2 --quick")(reproduce)
+app.command(epilog="Example:  headcount merge runs/laptop runs/node1 runs/node2 --out runs/all")(merge)
+app.command(epilog="Example:  headcount bundle wheels --python 3.12")(bundle)
 
 THEORY = "The theory"
 BOUNDS = "headcount bounds --dimension 4 --heads 3 --head-dim 8 --length 128"

@@ -1,4 +1,7 @@
-"""How a program for one member runs for all members of a pack: at once on a GPU, core by core on a CPU."""
+"""How a program for one member runs for all members of a pack: at once on a GPU, core by core on a CPU.
+
+Several GPUs share the members out evenly. None needs to know of another's, so that nothing is exchanged.
+"""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +11,8 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as Spread
 
 from headcount.engine.machine import Machine
 
@@ -32,10 +37,11 @@ def for_each_member(
     `program` is a module-level function or a `functools.partial` of one, so that its compiled form is
     found again for the same shapes.
     """
-    call = compiled(program, each, shared, machine, tuned=tuned)
+    call, count = compiled(program, each, shared, machine, tuned=tuned), _count(each)
     if machine.kind == "gpu":
-        return call(*each, *shared)
-    members = [_member(each, place) for place in range(len(jax.tree.leaves(each)[0]))]
+        found = call(*_spread(each, machine), *on_all_devices(shared, machine))
+        return jax.tree.map(lambda leaf: leaf[:count], found) if count % machine.lanes else found
+    members = [_member(each, place) for place in range(count)]
     return stack(_cores(machine.lanes).map(lambda mine: jax.device_get(call(*mine, *shared)), members))
 
 
@@ -45,8 +51,36 @@ def compiled(
     """What `for_each_member` calls, made ready and not called: for all members, or for one on a CPU."""
     if machine.kind == "gpu":
         axes = (0,) * len(each) + (None,) * len(shared)
-        return _executable(program, (*each, *shared), axes, None if tuned else QUICK_TO_COMPILE)
+        arguments = (*_spread(each, machine), *on_all_devices(shared, machine))
+        return _executable(program, arguments, axes, None if tuned else QUICK_TO_COMPILE, machine.lanes)
     return _executable(program, (*_member(each, 0), *shared), None, None)
+
+
+def on_all_devices(shared: Tree, machine: Machine) -> Tree:
+    """What all members share, on each of several devices; what is there already does not move."""
+    if machine.kind == "cpu" or machine.lanes == 1:
+        return shared
+    placed: Tree = jax.device_put(shared, NamedSharding(_devices(machine.lanes), Spread()))
+    return placed
+
+
+def _spread(each: tuple[Any, ...], machine: Machine) -> tuple[Any, ...]:
+    """As many members on every GPU, the last one again where they do not go round."""
+    if machine.lanes == 1:
+        return each
+    places = np.arange(_count(each) + -_count(each) % machine.lanes).clip(max=_count(each) - 1)
+    full = each if len(places) == _count(each) else jax.tree.map(lambda leaf: leaf[places], each)
+    spread: tuple[Any, ...] = jax.device_put(full, NamedSharding(_devices(machine.lanes), Spread("member")))
+    return spread
+
+
+@cache
+def _devices(count: int) -> Mesh:
+    return Mesh(np.array(jax.local_devices()[:count]), ("member",))
+
+
+def _count(each: tuple[Any, ...]) -> int:
+    return len(jax.tree.leaves(each)[0])
 
 
 def _member(each: tuple[Any, ...], place: int) -> tuple[Any, ...]:
@@ -65,15 +99,25 @@ def _executable(
     arguments: tuple[Any, ...],
     axes: tuple[int | None, ...] | None,
     compiler_options: dict[str, str | bool] | None,
+    devices: int = 1,
 ) -> Any:
     """The program compiled for these shapes: once per process, however many packs have them."""
     leaves, structure = jax.tree.flatten(arguments)
     function, options = getattr(program, "func", program), getattr(program, "keywords", {})
     shapes = tuple((np.shape(leaf), str(leaf.dtype)) for leaf in leaves)
-    key = (function, tuple(options.items()), axes, compiler_options is None, structure, shapes)
+    key = (function, tuple(options.items()), axes, compiler_options is None, devices, structure, shapes)
     with _compiling.setdefault(key, Lock()):  # another thread may be at it
         if key not in _compiled:
             batched = program if axes is None else jax.vmap(program, axes)
+            if devices > 1 and axes is not None:
+                specs = tuple(Spread() if axis is None else Spread("member") for axis in axes)
+                batched = jax.shard_map(
+                    batched,
+                    mesh=_devices(devices),
+                    in_specs=specs,
+                    out_specs=Spread("member"),
+                    check_vma=False,
+                )
             lowered = jax.jit(batched).lower(*arguments)
             try:
                 _compiled[key] = lowered.compile(compiler_options=compiler_options)

@@ -19,27 +19,42 @@ Kind = Literal["cpu", "gpu"]
 class Machine:
     """Where packs run. A GPU takes a pack as one vmapped program; a CPU runs a member on each core.
 
-    - `lanes`: members trained at the same time, each by a program of its own (1 on a GPU).
+    - `lanes`: cores, with a member on each; or GPUs, with a share of the pack on each.
     - `memory`: bytes that members may fill.
+    - `pack_seconds`: about how long a pack may take here; None where nobody waits for a pack as a whole.
     """
 
     kind: Kind
     name: str
     lanes: int
     memory: int
+    pack_seconds: float | None = None
+
+    @property
+    def memory_for_one(self) -> int:
+        """Bytes that one member may fill: it lies on one GPU, however many there are."""
+        return self.memory // self.lanes if self.kind == "gpu" else self.memory
+
+    def holding(self, needed: int) -> int:
+        """How many members that need so many bytes it holds."""
+        if self.kind == "gpu":
+            return self.lanes * (self.memory_for_one // needed)
+        return self.memory // needed
 
 
 @cache
 def this_machine() -> Machine:
     """The device that JAX would use. Turns on the persistent compilation cache."""
     _use_compilation_cache()
-    device = jax.devices()[0]
+    devices = jax.local_devices()
+    device = devices[0]
     if device.platform == "cpu":
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return Machine("cpu", f"{_processor()}, {cores} cores", cores, _physical_memory() // 4)
     limit = int((device.memory_stats() or {}).get("bytes_limit", 8 << 30))
     # The rest is for the data, for copies that the compiler makes and for a neighbour on the card.
-    return Machine("gpu", device.device_kind, 1, limit // 2)
+    name = device.device_kind if len(devices) == 1 else f"{len(devices)} × {device.device_kind}"
+    return Machine("gpu", name, len(devices), len(devices) * limit // 2)
 
 
 @cache

@@ -6,12 +6,13 @@ column of them, unless it trains for minutes; on a CPU a few neighbours.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from math import ceil
 
 from headcount.engine.machine import Machine
-from headcount.engine.spec import Trial
+from headcount.engine.spec import Training, Trial
 from headcount.errors import InvalidInput
 from headcount.models import Architecture
 
@@ -58,8 +59,8 @@ class Pack:
 
     def without(self, finished: Iterable[str]) -> "Pack | None":
         """The pack less the trials that are finished; None when nothing is left."""
-        finished = set(finished)
-        left = tuple(trial for trial in self.trials if trial.id not in finished)
+        known = finished if isinstance(finished, Set | Mapping) else set(finished)
+        left = tuple(trial for trial in self.trials if trial.id not in known)
         return replace(self, trials=left) if left else None
 
 
@@ -73,6 +74,8 @@ def plan(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
         for bucket in _buckets(group, machine):
             architecture = _hull(bucket)
             size = most_members(architecture, bucket[0], machine)
+            if machine.pack_seconds is not None:  # as many packs, but even ones: none is waited for longest
+                size = ceil(len(bucket) / ceil(len(bucket) / size))
             packs += [
                 Pack(tuple(bucket[start : start + size]), architecture)
                 for start in range(0, len(bucket), size)
@@ -81,15 +84,19 @@ def plan(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
 
 
 def most_members(architecture: Architecture, trial: Trial, machine: Machine) -> int:
-    """How many members fit the machine's memory at once."""
+    """How many members fit the machine's memory at once, and the time that a pack may take."""
     needed = member_bytes(architecture, trial)
-    if needed > machine.memory:
+    if needed > machine.memory_for_one:
         raise InvalidInput(
             f"heads = {architecture.heads}, head_dim = {architecture.head_dim}, hidden = "
             f"{max(architecture.encoder_hidden, default=0)}, length = {trial.length}: one member needs "
-            f"{needed / 2**30:,.1f} GiB; allowed are {machine.memory / 2**30:,.1f} on this machine"
+            f"{needed / 2**30:,.1f} GiB; allowed are {machine.memory_for_one / 2**30:,.1f} on this machine"
         )
-    return min(MOST_MEMBERS[machine.kind], machine.memory // needed)
+    holding = machine.holding(needed)
+    if machine.pack_seconds is None:
+        return min(MOST_MEMBERS[machine.kind], holding)
+    in_time = machine.pack_seconds / (trial.training.steps * step_seconds(architecture, trial, machine))
+    return max(1, min(max(MOST_MEMBERS.values()), holding, round(in_time)))
 
 
 def member_bytes(architecture: Architecture, trial: Trial) -> int:
@@ -123,27 +130,38 @@ def step_seconds(architecture: Architecture, trial: Trial, machine: Machine) -> 
 
 def _signature(trial: Trial) -> tuple[object, ...]:
     """What must be equal for members to share a program: all but heads, head_dim, seed, rate and data."""
-    architecture = _seeing(trial)
-    alike = replace(architecture, heads=1, head_dim=1, kv_heads=None)
+    alike, group_size = _shape(trial.architecture, trial.length)
     masked = trial.task.data is not None and trial.task.data.mask is not None
-    return (trial.length, replace(trial.training, data_seed=0), alike, architecture.group_size, masked)
+    return (trial.length, _program(trial.training), alike, group_size, masked)
+
+
+@lru_cache(maxsize=4096)
+def _shape(architecture: Architecture, length: int) -> tuple[Architecture, int]:
+    """An architecture less its heads, and how many of them share keys: found once for thousands of members."""
+    seeing = _seeing(architecture, length)
+    return replace(seeing, heads=1, head_dim=1, kv_heads=None), seeing.group_size
+
+
+@lru_cache(maxsize=4096)
+def _program(training: Training) -> Training:
+    return replace(training, data_seed=0)
 
 
 def _hull(trials: Sequence[Trial]) -> Architecture:
     """The smallest architecture that holds every trial's."""
     some_see = len({trial.architecture.positions for trial in trials}) > 1
-    first = _seeing(trials[0]) if some_see else trials[0].architecture
+    first = trials[0].architecture
+    first = _seeing(first, trials[0].length) if some_see else first
     heads = max(trial.architecture.heads for trial in trials)
     head_dim = max(trial.architecture.head_dim for trial in trials)
     kv_heads = None if first.group_size == 1 else heads // first.group_size
     return replace(first, heads=heads, head_dim=head_dim, kv_heads=kv_heads)
 
 
-def _seeing(trial: Trial) -> Architecture:
+def _seeing(architecture: Architecture, length: int) -> Architecture:
     """The architecture, told of positions where it could learn to see them: it has room for a blind one."""
-    architecture = trial.architecture
     if architecture.positions == "none" and architecture.positions_start == "zero":
-        return replace(architecture, positions="both", length=trial.length)
+        return replace(architecture, positions="both", length=length)
     return architecture
 
 

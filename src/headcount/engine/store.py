@@ -7,7 +7,7 @@
     DIR/reproduced/<item>.html      what `headcount reproduce` made of them, with .svg and .parquet
     DIR/collisions/<cell>.json      what `headcount collide` found for the best member of a cell
 
-Rows are keyed by the hash of the trial, so folders of several machines merge by copying shards. A file
+Rows are keyed by the hash of the trial, so `headcount merge` can join folders of several machines. A file
 that cannot be used is named in `problems`, and the rest is used all the same.
 """
 
@@ -174,7 +174,7 @@ class Store:
             if path not in known and path.suffix not in (TEMPORARY, DAMAGED)
             if not (path.parent == self.shards and path.suffix == ".parquet")
         ]
-        read = [_read(path) for path in sorted(self.shards.glob("*.parquet"))]
+        read = [read_shard(path) for path in sorted(self.shards.glob("*.parquet"))]
         tables = [shard for shard in read if isinstance(shard, pa.Table)]
         return tables, foreign + [shard for shard in read if isinstance(shard, Unusable)]
 
@@ -195,7 +195,8 @@ class Unusable:
         return f"{self.path}: damaged ({self.reason}), {fate}"
 
 
-def _read(path: Path) -> pa.Table | Unusable:
+def read_shard(path: Path) -> pa.Table | Unusable:
+    """The rows of one shard, or why it has none to give."""
     if not path.is_file():
         return Unusable(path, "not a file of headcount's", damaged=False)
     try:

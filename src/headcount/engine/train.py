@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from headcount.engine.data import Data, data_of
 from headcount.engine.judgement import sample_costs
-from headcount.engine.lanes import Program, compiled, for_each_member, stack
+from headcount.engine.lanes import Program, compiled, for_each_member, on_all_devices, stack
 from headcount.engine.machine import Machine, this_machine
 from headcount.engine.member import Conditions, Member, advance, predict, start
 from headcount.engine.pack import Pack, plan
@@ -90,6 +90,10 @@ class ChunkByChunk(ABC):
         seconds = (time.perf_counter() - began) / periods
         self._periods = max(1, round(CHUNK_SECONDS[self.machine.kind] / seconds))
 
+    def finish(self) -> None:
+        """Make all steps that are left in one go, where nobody looks in between."""
+        self.state = self._advance((self.training.steps - self.step) // self.training.evaluate_every)
+
     def _advance(self, periods: int) -> Any:
         return jax.block_until_ready(
             for_each_member(*self._advancing(periods), self.machine, tuned=self.tuned)
@@ -117,7 +121,7 @@ class PackTraining(ChunkByChunk):
         self.machine = machine
         self.training = replace(pack.trials[0].training, data_seed=0)
         data, datasets = data_of(pack.trials)
-        self.data: Data = jax.device_put(data)
+        self.data: Data = on_all_devices(jax.device_put(data), machine)
         self.conditions = stack(
             Conditions.of(trial, padding=Padding.of(trial.architecture), dataset=dataset)
             for trial, dataset in zip(pack.trials, datasets, strict=True)

@@ -15,7 +15,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from headcount.engine import member
-from headcount.engine.lanes import for_each_member, stack
+from headcount.engine.lanes import for_each_member, on_all_devices, stack
 from headcount.engine.machine import Machine
 from headcount.engine.member import Course, schedule
 from headcount.engine.pack import Pack
@@ -42,7 +42,7 @@ class RealTraining(ChunkByChunk):
         self.pack, self.machine, self.tuned = pack, machine, False
         self.training = pack.trials[0].training
         self.problem: Problem = problem_of(pack)
-        self.samples: Samples = jax.device_put(self.problem.samples())
+        self.samples: Samples = on_all_devices(jax.device_put(self.problem.samples()), machine)
         self.courses = stack(Course.of(trial) for trial in pack.trials)
         self.state = initial_learners(pack) if state is None else state
 

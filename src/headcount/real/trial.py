@@ -75,12 +75,13 @@ def plan_alike(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
     packs = []
     for alike, group in groups.items():
         needed = member_bytes(alike)
-        if needed > machine.memory:
+        if needed > machine.memory_for_one:
             raise InvalidInput(
                 f"heads = {alike.architecture.heads}, length = {alike.length}: one member needs "
-                f"{needed / 2**30:,.1f} GiB; allowed are {machine.memory / 2**30:,.1f} on this machine"
+                f"{needed / 2**30:,.1f} GiB; "
+                f"allowed are {machine.memory_for_one / 2**30:,.1f} on this machine"
             )
-        size = max(1, min(MOST_MEMBERS[machine.kind], machine.memory // needed))
+        size = max(1, min(MOST_MEMBERS[machine.kind], machine.holding(needed)))
         packs += [
             Pack(tuple(group[start : start + size]), alike.architecture)
             for start in range(0, len(group), size)

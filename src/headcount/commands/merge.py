@@ -1,0 +1,83 @@
+"""`headcount merge`: results folders of several machines become one."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headcount.commands.options import AsJson
+
+if TYPE_CHECKING:
+    from headcount.engine.merge import Contradiction, Merged
+
+MOST_NAMED = 20
+
+
+def merge(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR", help="Results folders.", show_default=False)
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", help="A new folder for all of it; run again to resume.", show_default=False),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Join the results of several machines: every trial once.
+
+    Reads the results folders DIR, which stay as they are, and writes one row
+    for each trial to OUT, with the models that were kept. Rows of one trial
+    are equal when all but device, versions and seconds agree to the last
+    digit; of equal rows the quickest is kept. Where two folders give a trial
+    different results, they are named and nothing is written. Run it again
+    after a kill, or when a folder has grown: OUT is made whole.
+    """
+    from rich.console import Console
+
+    from headcount.engine.merge import Contradiction
+    from headcount.engine.merge import merge as join
+
+    try:
+        with Console(stderr=True, quiet=as_json).status("looking at the folders") as status:
+            made = join(folders, out, tell=status.update)
+    except Contradiction as error:
+        _name(error)
+        raise
+    for problem in made.problems:
+        print(f"headcount: {problem}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(_as_json(made), indent=2))
+    else:
+        _show(made)
+
+
+def _name(error: "Contradiction") -> None:
+    """A line for each of several conflicts; a single one is named by the error itself."""
+    if len(error.conflicts) == 1:
+        return
+    for conflict in error.conflicts[:MOST_NAMED]:
+        print(f"headcount: {conflict.line()}", file=sys.stderr)
+    if len(error.conflicts) > MOST_NAMED:
+        print(f"headcount: and {len(error.conflicts) - MOST_NAMED:,} more", file=sys.stderr)
+
+
+def _as_json(made: "Merged") -> dict[str, object]:
+    return {
+        "out": str(made.out),
+        "trials": made.trials,
+        "shared": made.shared,
+        "models": made.models,
+        "folders": {str(folder): members for folder, members in made.members.items()},
+        "problems": list(made.problems),
+    }
+
+
+def _show(made: "Merged") -> None:
+    for folder, members in made.members.items():
+        print(f"{members:>9,} in {folder}")
+    print(
+        f"{made.trials:>9,} trials altogether in {made.out}: {made.shared:,} of them from more than one "
+        f"folder, {made.models:,} with a kept model."
+    )

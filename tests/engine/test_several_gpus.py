@@ -1,0 +1,56 @@
+"""Several GPUs share a pack out. Here they are pieces of one processor, in a process that is told so."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tiny import tiny_grid
+
+from headcount.engine import Machine, plan
+from headcount.errors import InvalidInput
+
+PROGRAM = """
+import jax, numpy as np
+from headcount.engine import Machine, PackTraining, plan
+from tiny import tiny_grid
+
+found = []
+for gpus in (1, 3):
+    machine = Machine("gpu", "pieces of a processor", gpus, gpus << 30)
+    (pack,) = plan(tiny_grid(seed=(0, 1, 2, 3)).trials(), machine)
+    assert len(pack.trials) % 3 == 1, "the last piece is filled up"
+    training = PackTraining(pack, machine)
+    while not training.finished:
+        training.chunk()
+        assert len(jax.tree.leaves(training.state)[0]) == len(pack.trials)
+    found.append([outcome.test_error for outcome in training.outcomes()])
+    assert len(jax.tree.leaves(training.data)[0].devices()) == gpus
+print(np.max(np.abs(np.log(np.array(found[0]) / np.array(found[1])))))
+"""
+
+
+def test_members_learn_the_same_on_one_and_on_three():
+    environment = {
+        **os.environ,
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=3",
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 0.02
+
+
+def test_a_member_must_fit_one_of_them():
+    trials = tiny_grid().trials()
+    one, three = (Machine("gpu", "small", count, count << 14) for count in (1, 3))
+    for machine in (one, three):
+        with pytest.raises(InvalidInput, match=r"allowed are 0\.0"):
+            plan(trials, machine)
+
+
+def test_three_hold_three_times_as_many():
+    assert [Machine("gpu", "any", count, count * 1000).holding(300) for count in (1, 3)] == [3, 9]
+    assert Machine("cpu", "any", 2, 1000).holding(300) == 3
