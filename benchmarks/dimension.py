@@ -148,7 +148,7 @@ def _row(task: Known, study: Study, twice: Study) -> dict[str, Any]:
         "early_distances": {point.heads: point.value for point in early.distances},
         "salience": found.evidence["salience"],
         "baselines": {
-            "reversal score": _reversal(twice.estimate()),
+            "reversal score": _reversal(twice),
             "first h within 10% of the best": _within_a_tenth(found),
             "TwoNN intrinsic dimension": _intrinsic(study.data),
         },
@@ -163,9 +163,9 @@ def _within_a_tenth(found: Estimate) -> int:
     return next(point.heads for point in found.errors if point.value <= 1.1 * lowest)
 
 
-def _reversal(found: Estimate) -> int | None:
+def _reversal(twice: Study) -> int | None:
     """The first h whose reversal score over lengths T / 2 and T is positive, as the paper proposes."""
-    for row in found.evidence["length"]["slopes"]:
+    for row in (twice.by_length() or {"slopes": ()})["slopes"]:
         if reversal_score(np.array(row["errors"])) > 0:
             return int(row["heads"])
     return None

@@ -237,6 +237,8 @@ def calibration() -> Iterator[Known]:
     }
     for name, target in controls.items():
         yield Known(name, "controls", int(name != "noise"), of_function(3, target), 16, 8_000, control=True)
+    mostly = of_function(3, lambda x: (np.abs(x[:, :, 0]) < 0.67).sum(axis=1) + 0.01 * x[:, :, 0].sum(axis=1))
+    yield Known("mostly small", "controls", 1, mostly, 15, 8_000, labels=2, control=True)
 
 
 CALIBRATION = tuple(calibration())

@@ -16,6 +16,7 @@ from headcount.commands.bundle import bundle
 from headcount.commands.collide import collide
 from headcount.commands.construct import construct
 from headcount.commands.density import density
+from headcount.commands.engines import Address, Engine, EngineName
 from headcount.commands.estimate import estimate
 from headcount.commands.merge import merge
 from headcount.commands.options import AsJson, Out
@@ -27,7 +28,7 @@ from headcount.errors import HeadcountError, InvalidInput
 if TYPE_CHECKING:
     from headcount.engine import Store, Trial
 
-MISTAKE = 2
+INCOMPLETE, MISTAKE = 1, 2
 
 app = typer.Typer(
     name="headcount",
@@ -75,18 +76,25 @@ def sweep(
     spec: Annotated[Path, typer.Argument(help="A .toml or .py file.", show_default=False)],
     out: Out = Path("runs"),
     seed: Annotated[int, typer.Option(help="Added to every seed of SPEC.", min=0)] = 0,
+    engine: EngineName = "local",
+    address: Address = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a whole grid; run it again to resume.
 
-    SPEC is a TOML file with the tables task, model and training, in which a list is an axis of the grid, or
-    a Python file that defines `grid` or `trials`. `headcount example` prints one to start from.
+    SPEC is a TOML file with the tables task, model and training, in which a
+    list is an axis of the grid, or a Python file that defines `grid` or
+    `trials`. `headcount example` prints one to start from. With --engine ray
+    members are trained by the workers of a Ray cluster, on its GPUs or else its
+    cores, and the folder is written here alone; either engine goes on with what
+    the other one left. See docs/cluster.md.
     """
     from headcount.specfile import load
 
+    chosen = Engine(engine, address)
     trials = [replace(trial, seed=trial.seed + seed) for trial in load(spec)]
     command = f"headcount sweep {shlex.quote(str(spec))} --out {shlex.quote(str(out))} --seed {seed}"
-    _run(trials, out, title=spec.name, command=command, as_json=as_json)
+    _run(trials, out, title=spec.name, command=command + chosen.options, as_json=as_json, engine=chosen)
 
 
 @app.command(epilog="Example:  headcount example > spec.toml")
@@ -149,14 +157,23 @@ def _mistake(message: str) -> int:
     return MISTAKE
 
 
-def _run(trials: Sequence["Trial"], out: Path, *, title: str, command: str, as_json: bool) -> None:
+def _run(
+    trials: Sequence["Trial"], out: Path, *, title: str, command: str, as_json: bool, engine: Engine
+) -> None:
     """Train into a folder while a person looks on, then write the page."""
     from headcount.commands.training import train_in_view
     from headcount.engine import Store
 
     store = Store(out)
-    told = train_in_view(trials, store, command=command, quiet=as_json)
-    _report(store, title=title, command=command, as_json=as_json, told=told)
+    seen = train_in_view(trials, store, command=command, quiet=as_json, engine=engine)
+    _report(store, title=title, command=command, as_json=as_json, told=seen.problems)
+    if seen.given_up:
+        print(
+            f"headcount: error: {seen.given_up:,} of {len(trials):,} members are missing, since their packs "
+            f"failed; to try them again: {command}",
+            file=sys.stderr,
+        )
+        raise typer.Exit(INCOMPLETE)
 
 
 def _report(store: "Store", *, title: str, command: str, as_json: bool, told: Collection[str] = ()) -> None:

@@ -9,15 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_curve import sweep
 
-from headcount.estimate.curve import Curve, Tried
-from headcount.estimate.verdict import (
-    CONFIDENCE,
-    Judge,
-    _interval,
-    _last,
-    decide,
-    pooled,
-)
+from headcount.estimate.curve import Curve, Point, Tried
+from headcount.estimate.judge import EARLY, FINAL, Judge
+from headcount.estimate.verdict import CONFIDENCE, _interval, decide, pooled
 
 levels = st.lists(st.floats(1e-7, 1.5), min_size=3, max_size=10)
 
@@ -32,12 +26,25 @@ def test_a_clean_curve_gives_its_dimension(dimension, noise):
     assert found.recommended_heads == dimension
 
 
+class Distances:
+    """A curve as a judge sees it."""
+
+    def __init__(self, levels, *, labels=False, spare=None):
+        self.levels, self.labels = np.array(levels), labels
+        self.heads = list(range(1, len(levels) + 1))
+        self.spare = spare or (float(np.log(self.levels[-3:]).mean()), 0.3)
+
+    def distances(self):
+        return [
+            Point(heads, level, level, level) for heads, level in zip(self.heads, self.levels, strict=True)
+        ]
+
+
 @settings(max_examples=60, deadline=None)
-@given(distances=levels)
-def test_chances_are_a_distribution_and_the_interval_holds_enough_of_it(distances):
-    heads = list(range(1, len(distances) + 1))
-    chances = _last(Judge().chances(np.array(distances)), heads)
-    assert sum(chances.values()) == pytest.approx(1)
+@given(distances=levels, judge=st.sampled_from([EARLY, FINAL]), labels=st.booleans())
+def test_chances_are_a_distribution_and_the_interval_holds_enough_of_it(distances, judge, labels):
+    chances = judge.probabilities(Distances(distances, labels=labels))
+    assert sum(chances.values()) == pytest.approx(1) and min(chances.values()) >= 0
     low, high = _interval(chances)
     assert sum(chances[count] for count in range(low, high + 1)) >= CONFIDENCE - 1e-6
     if high > low:  # and is the shortest that does
@@ -46,17 +53,36 @@ def test_chances_are_a_distribution_and_the_interval_holds_enough_of_it(distance
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    distances=levels,
-    place=st.integers(0, 9),
-    factor=st.floats(1.01, 100),
-)
+@given(distances=levels, place=st.integers(1, 9), factor=st.floats(1.01, 100))
 def test_a_head_count_that_does_worse_makes_a_larger_dimension_likelier(distances, place, factor):
-    place %= len(distances) - 1
+    """All but the first: what is left is measured by that."""
+    place = 1 + place % (len(distances) - 2)
     worse = np.array(distances)
     worse[place] *= factor
-    before, after = (Judge().chances(np.array(curve)) for curve in (distances, worse))
-    assert after[place] >= before[place] - 1e-12
+    spare = (-5.0, 0.3)
+    before, after = (FINAL.chances(Distances(levels, spare=spare)) for levels in (distances, worse))
+    if worse[place] <= worse[0]:  # isotonic regression would raise the first with it
+        assert after[place] >= before[place] - 1e-12
+
+
+def test_distances_that_hardly_matter_do_not_count_however_far_out():
+    small = [3e-5, 1e-5, 1e-6, 1e-6, 1e-6]
+    assert FINAL.probabilities(Distances(small))[1] > 0.9
+    assert FINAL.probabilities(Distances([1000 * level for level in small]))[3] > 0.9
+
+
+def test_members_that_differ_among_themselves_are_no_measure():
+    levels = [0.03, 0.03, 0.02, 0.02, 0.02]
+    alike, unlike = (Distances(levels, spare=(np.log(0.02), deviation)) for deviation in (0.1, 1.0))
+    assert FINAL.chances(alike)[1] > 0.9 > 0.1 > FINAL.chances(unlike)[1]
+
+
+def test_an_error_that_falls_to_the_last_is_no_answer():
+    """A task of more things than heads were tried: every head brings a little."""
+    curve = sweep(6)
+    slow = [replace(member, costs=0.1 * 0.8**member.heads + 0 * member.costs) for member in curve.tried]
+    found = decide(Curve(tuple(slow), labels=False))
+    assert found.verdict == "cannot tell" and "--most-heads 16" in found.sentence
 
 
 def test_nothing_learnt_is_cannot_tell():
@@ -85,10 +111,10 @@ def test_members_that_diverged_are_left_out():
 
 def test_a_curve_that_falls_slowly_and_for_ever_is_cannot_tell():
     class Unsure(Judge):
-        def chances(self, distances):
-            return np.full(len(distances) - 1, 0.3)
+        def chances(self, curve):
+            return np.linspace(0.9, 0.1, len(curve.heads) - 1)
 
-    found = decide(sweep(3), judge=Unsure())
+    found = decide(sweep(3), judge=Unsure(0, 0, 0, 0))
     assert found.verdict == "cannot tell" and found.dimension is None
     assert found.interval is not None and found.interval[1] - found.interval[0] >= 4
 

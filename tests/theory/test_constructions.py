@@ -427,7 +427,6 @@ def test_memory_is_a_positive_number(memory: float) -> None:
     assert "memory_gib = " in message(memorise, extremes(), length=4, epsilon=0.1, memory_gib=memory)
 
 
-@both
 @pytest.mark.parametrize(
     "outer",
     [
@@ -437,11 +436,11 @@ def test_memory_is_a_positive_number(memory: float) -> None:
     ids=["beside a large sum", "beside a large output"],
 )
 def test_a_product_too_small_to_see_among_large_numbers_is_not_passed_over(
-    make: Maker, outer: Any, monkeypatch: pytest.MonkeyPatch
+    outer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fitting, "WIDEST", 64)
     with pytest.raises(InvalidInput, match=r"would (be possible|fit)"):
-        make(replace(extremes(), outer=outer), length=4, epsilon=0.1)
+        specialise(replace(extremes(), outer=outer), length=4, epsilon=0.1)
 
 
 def test_a_narrow_dip_is_in_the_bound() -> None:

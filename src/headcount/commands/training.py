@@ -2,8 +2,12 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from headcount.commands.engines import Engine
 
 if TYPE_CHECKING:
     from headcount.engine import Store, Trial
@@ -11,19 +15,40 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What was said of files that could not be used, and how many members were given up."""
+
+    problems: tuple[str, ...]
+    given_up: int
+
+
 def train_in_view(
-    trials: "Sequence[Trial]", store: "Store", *, command: str, quiet: bool, keep_models: bool = False
-) -> list[str]:
-    """Train what the store does not hold yet; returns what was said of files that could not be used."""
+    trials: "Sequence[Trial]",
+    store: "Store",
+    *,
+    command: str,
+    quiet: bool,
+    keep_models: bool = False,
+    engine: Engine | None = None,
+) -> Seen:
+    """Train what the store does not hold yet, on this machine or where the engine has its own."""
     from rich.console import Console
 
-    from headcount.engine import run
     from headcount.terminal import LiveGrid
 
-    try:
-        with LiveGrid(trials, Console(stderr=True), quiet=quiet) as view:
+    with _ending_at_ctrl_c(command), (engine or Engine()).started(quiet=quiet) as run:
+        # Within as well: nobody waits for a cluster to be left in good order.
+        with _ending_at_ctrl_c(command), LiveGrid(trials, Console(stderr=True), quiet=quiet) as view:
             for event in run(trials, store, keep_models=keep_models):
                 view.tell(event)
+        return Seen(tuple(view.problems), view.given_up)
+
+
+@contextmanager
+def _ending_at_ctrl_c(command: str) -> Iterator[None]:
+    try:
+        yield
     except KeyboardInterrupt:
         print(
             f"headcount: interrupted; what is finished is kept. To go on: {command}",
@@ -31,4 +56,3 @@ def train_in_view(
             flush=True,
         )
         os._exit(INTERRUPTED)  # a chunk may still be running in its thread: nothing of it is needed
-    return view.problems

@@ -3,8 +3,10 @@
 from headcount.engine.executor import Advanced as Advanced
 from headcount.engine.executor import Event as Event
 from headcount.engine.executor import Finished as Finished
+from headcount.engine.executor import GivenUp as GivenUp
 from headcount.engine.executor import Planned as Planned
 from headcount.engine.executor import Problem as Problem
+from headcount.engine.executor import Staffed as Staffed
 from headcount.engine.executor import run as run
 from headcount.engine.executor import sweep as sweep
 from headcount.engine.machine import Machine as Machine

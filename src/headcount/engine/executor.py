@@ -52,10 +52,26 @@ class Problem:
     line: str
 
 
+@dataclass(frozen=True)
+class Staffed:
+    """How many workers a cluster has, and how many packs are with them."""
+
+    workers: int
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """A pack that failed too often; the run goes on without it."""
+
+    pack: Pack
+    reason: str
+
+
 MOST_OF_TIME_TO_SAVE = 0.1
 PACKS_AHEAD = 6  # that are compiled at a time, and whose data lies on the GPU
 
-Event = Planned | Advanced | Finished | Problem
+Event = Planned | Advanced | Finished | Problem | Staffed | GivenUp
 Events = queue.SimpleQueue[Event | BaseException | None]
 
 
@@ -106,16 +122,11 @@ def _work(
 ) -> None:
     try:
         machine = machine or this_machine()
-        planned = plan_all(trials, machine)
-        finished = store.prepare(models=keep_models)
-        if keep_models:
-            kept = {trial.id for trial in trials if trial.id in finished and store.has_kept(trial)}
-            finished = {trial: error for trial, error in finished.items() if trial in kept}
-        packs = tuple(left for pack in planned if (left := pack.without(finished)))
+        planned = left_to_do(trials, plan_all(trials, machine), store, keep_models=keep_models)
         _tell_problems(store, events)
-        events.put(Planned(packs, finished))
-        ahead = CompilingAhead(packs, machine)
-        for place, pack in enumerate(packs):
+        events.put(planned)
+        ahead = CompilingAhead(planned.packs, machine)
+        for place, pack in enumerate(planned.packs):
             if stop.is_set():
                 break
             ahead.wait_for(place)
@@ -123,6 +134,15 @@ def _work(
         events.put(None)
     except BaseException as error:
         events.put(error)
+
+
+def left_to_do(trials: Iterable[Trial], packs: Iterable[Pack], store: Store, *, keep_models: bool) -> Planned:
+    """Make the store ready, and leave out of the packs what it holds already."""
+    finished = store.prepare(models=keep_models)
+    if keep_models:
+        kept = {trial.id for trial in trials if trial.id in finished and store.has_kept(trial)}
+        finished = {trial: error for trial, error in finished.items() if trial in kept}
+    return Planned(tuple(left for pack in packs if (left := pack.without(finished))), finished)
 
 
 class CompilingAhead:

@@ -37,6 +37,9 @@ class TrainingOfPack(Protocol):
     def chunk(self) -> None:
         """Advance every member a little."""
 
+    def finish(self) -> None:
+        """Make all steps that are left."""
+
     def outcomes(self) -> list[Outcome]:
         """What became of each member."""
 

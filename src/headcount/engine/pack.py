@@ -137,7 +137,7 @@ def _signature(trial: Trial) -> tuple[object, ...]:
 
 @lru_cache(maxsize=4096)
 def _shape(architecture: Architecture, length: int) -> tuple[Architecture, int]:
-    """An architecture less its heads, and how many of them share keys: found once for thousands of members."""
+    """An architecture less its heads, and how many of them share keys; found once for many members."""
     seeing = _seeing(architecture, length)
     return replace(seeing, heads=1, head_dim=1, kv_heads=None), seeing.group_size
 

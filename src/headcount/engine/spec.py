@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from itertools import product
 from math import ceil
@@ -171,7 +171,8 @@ class Trial:
 
     def to_json(self) -> str:
         """All fields, in an order that never changes; for a task of your own, also what it computes."""
-        written = asdict(self)
+        parts = {part: _written(getattr(self, part)) for part in ("task", "architecture", "training")}
+        written: dict[str, Any] = {**_written(self), **parts}
         if self.task.name != DATA and not comes_along(self.task.name):
             written["task"]["fingerprint"] = _fingerprint(self.task, self.length)
         for part, option, usual in LATER_OPTIONS:
@@ -217,12 +218,16 @@ class Grid:
         """The trials, each once, lengths outermost: members of one shape stand together."""
         tasks = [self.task] if self.dimension is None else [self.task.at(d) for d in self.dimension]
         shapes = product(self.layers, self.hidden, self.head_dim, self.heads)
-        points = product(self.length, tasks, shapes, self.learning_rate, self.seed)
-        return tuple(dict.fromkeys(self._trial(*point) for point in points))
+        return tuple(
+            dict.fromkeys(
+                Trial(task, length, architecture, learning_rate, seed, self.training)
+                for length, task, shape in product(self.length, tasks, shapes)
+                for architecture in (self._architecture(length, task, shape),)
+                for learning_rate, seed in product(self.learning_rate, self.seed)
+            )
+        )
 
-    def _trial(
-        self, length: int, task: TaskChoice, shape: tuple[int, int, int, int], learning_rate: float, seed: int
-    ) -> Trial:
+    def _architecture(self, length: int, task: TaskChoice, shape: tuple[int, int, int, int]) -> Architecture:
         layers, hidden, head_dim, heads = shape
         whole_number("length", length, at_least=1)
         whole_number("heads", heads, at_least=1)
@@ -235,7 +240,7 @@ class Grid:
                 raise InvalidInput(f"model.{option} = {options[option]!r}: allowed are {', '.join(OPTIONS)}")
         if options.get("positions") in ("one_hot", "both"):
             options["length"] = length
-        architecture = Architecture(
+        return Architecture(
             token_dim=built.token_dim,
             output_dim=built.output_dim,
             heads=heads,
@@ -245,7 +250,6 @@ class Grid:
             layers=layers,
             **options,
         )
-        return Trial(task, length, architecture, learning_rate, seed, self.training)
 
 
 @lru_cache(maxsize=1024)
@@ -259,6 +263,11 @@ def _fingerprint(task: TaskChoice, length: int) -> str:
     targets = task.build().sample(jax.random.PRNGKey(0), 16, length).y
     text = " ".join(f"{value:.2e}" for value in targets.ravel().tolist())
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _written(part: Any) -> dict[str, Any]:
+    """The fields of a dataclass of plain values: `asdict`, but quick enough for every member of a sweep."""
+    return {field.name: getattr(part, field.name) for field in fields(part)}
 
 
 def _frozen(value: Any) -> Any:

@@ -14,7 +14,7 @@ that cannot be used is named in `problems`, and the rest is used all the same.
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import jax
 import numpy as np
@@ -127,11 +127,11 @@ class Store:
 
     def keep(self, trial: Trial, outcome: Outcome) -> None:
         """Keep the weights of a member, and what it puts out for the test samples."""
-        leaves = jax.tree.leaves(outcome.model)
-        arrays: dict[str, Any] = {f"leaf_{place}": leaf for place, leaf in enumerate(leaves)}
-        if outcome.test_outputs is not None:
-            arrays["test_outputs"] = outcome.test_outputs
-        write_whole(self._model(trial), lambda file: np.savez(file, **arrays))
+        write_whole(self._model(trial), lambda file: write_model(outcome, file))
+
+    def keep_file(self, trial: Trial, content: bytes) -> None:
+        """Keep what `write_model` wrote elsewhere."""
+        write_whole(self._model(trial), lambda file: file.write(content))
 
     def model(self, trial: Trial) -> Any | None:
         """The member with its weights, where they were kept and can be read."""
@@ -177,6 +177,15 @@ class Store:
         read = [read_shard(path) for path in sorted(self.shards.glob("*.parquet"))]
         tables = [shard for shard in read if isinstance(shard, pa.Table)]
         return tables, foreign + [shard for shard in read if isinstance(shard, Unusable)]
+
+
+def write_model(outcome: Outcome, file: BinaryIO) -> None:
+    """The weights of a member, and what it puts out for the test samples, as one archive."""
+    leaves = jax.tree.leaves(outcome.model)
+    arrays: dict[str, Any] = {f"leaf_{place}": leaf for place, leaf in enumerate(leaves)}
+    if outcome.test_outputs is not None:
+        arrays["test_outputs"] = outcome.test_outputs
+    np.savez(file, **arrays)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,10 @@ WIDE = 3  # how many of the largest head counts stand for "heads to spare"
 GOOD = 1.5  # times the best validation error among them
 FURTHEST = 0.02  # of the samples: left out of a distance
 RESAMPLES = 400
+USUAL_DEVIATION, ITS_WEIGHT = (
+    0.3,
+    3,
+)  # of log distances among good members, and how many members it counts for
 Costs = Float[np.ndarray, " sample"]
 
 
@@ -83,6 +87,17 @@ class Curve:
         wide = [member for member in self._finished if member.heads in spare]
         best = min(member.validation_error for member in wide)
         return tuple(member for member in wide if member.validation_error <= GOOD * best + 1e-4)
+
+    @cached_property
+    def spare(self) -> tuple[float, float]:
+        """The median log distance of the reference members from each other, and its deviation over them.
+
+        The deviation of a few is drawn towards the usual one.
+        """
+        logs = np.log([max(typical(self._apart(member)).mean(), 1e-12) for member in self.reference])
+        own, count = float(np.var(logs)), len(logs)
+        pooled = ((count - 1) * own + ITS_WEIGHT * USUAL_DEVIATION**2) / (count - 1 + ITS_WEIGHT)
+        return float(np.median(logs)), float(np.sqrt(pooled))
 
     def errors(self) -> list[Point]:
         """The error curve."""

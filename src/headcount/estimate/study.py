@@ -28,6 +28,7 @@ from headcount.engine.judgement import sample_costs
 from headcount.estimate.collisions import SEQUENCES, Witness, can_be_moved, collisions
 from headcount.estimate.curve import Curve, Tried
 from headcount.estimate.finished import FinishedMembers
+from headcount.estimate.judge import EARLY
 from headcount.estimate.lengths import over_groups, over_two
 from headcount.estimate.members import Recipe
 from headcount.estimate.salience import FAINT, GOOD_FIT, QUANTILE, SALIENT, Salience, salience
@@ -90,7 +91,7 @@ class Study:
 
     def early_estimate(self) -> Estimate:
         """What the quick sweep says."""
-        return decide(self._curve(self._quick_sweep().trials))
+        return decide(self._curve(self._quick_sweep().trials), judge=EARLY)
 
     def estimate(self) -> Estimate:
         """What the whole sweep says, with the other evidence beside it."""
@@ -111,7 +112,7 @@ class Study:
                 "share_of_tokens": share,
             },
             "collisions": [asdict(pair) for pair in pairs],
-            "length": self._by_length(curve),
+            "length": self.by_length(),
         }
         found = collided(found, pairs)
         return replace(found, evidence=evidence, machine=this_machine().name)
@@ -138,6 +139,22 @@ class Study:
         """The tokens that matter to the best of the widest members."""
         x, mask = self._some(SALIENT_SEQUENCES)
         return salience(self._best(None)[1], x, mask)
+
+    def by_length(self) -> dict[str, Any] | None:
+        """How the error grows with the length, per number of heads, where lengths differ or can be varied."""
+        if self.half is not None:
+            shorter = replace(self, data=self.half, half=None)
+            errors = (
+                study._curve(trials).errors()
+                for study, trials in (
+                    (shorter, self._half_sweep().trials),
+                    (self, self._quick_sweep().trials),
+                )
+            )
+            return over_two(*errors, lengths=(self.half.length, self.data.length))
+        if self._test.mask is None:
+            return None
+        return over_groups(self._curve(self._sweep().trials), np.asarray(self._test.mask)[0].sum(axis=1))
 
     def _collisions(self, found: Estimate) -> tuple[Witness, ...]:
         """Pairs that D − 1 and D heads cannot tell apart, where the sweep leaves D in doubt."""
@@ -308,18 +325,3 @@ class Study:
         """How many tokens the first test sequences have."""
         x, mask = self._some(count)
         return np.full(len(x), self.data.length) if mask is None else mask.sum(axis=1)
-
-    def _by_length(self, curve: Curve) -> dict[str, Any] | None:
-        if self.half is not None:
-            shorter = replace(self, data=self.half, half=None)
-            errors = (
-                study._curve(trials).errors()
-                for study, trials in (
-                    (shorter, self._half_sweep().trials),
-                    (self, self._quick_sweep().trials),
-                )
-            )
-            return over_two(*errors, lengths=(self.half.length, self.data.length))
-        if self._test.mask is None:
-            return None
-        return over_groups(curve, np.asarray(self._test.mask)[0].sum(axis=1))

@@ -4,24 +4,21 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-import numpy as np
-from jaxtyping import Float
-from scipy.optimize import isotonic_regression
-from scipy.special import expit
-
 from headcount.estimate.collisions import Witness
-from headcount.estimate.curve import Curve, Point, typical, values
+from headcount.estimate.curve import Curve, Point, typical
+from headcount.estimate.judge import FINAL, Judge
 from headcount.version import __version__
 
 Word = Literal["retrieval", "one head is enough", "cannot tell"]
 
 LEARNT_NOTHING = 0.97  # an error above this is that of a member that knows nothing of x
 CONFIDENCE = 0.95
-LOWEST_LEVEL = -0.5  # a lower level says no more against a fall
 WIDEST = 4  # an interval with more values than this tells nothing
 POOLING = 0.8  # of the tokens: a target that moves with so many pools
 NEAR = 2  # a number of tokens this near to D speaks of D
 WIDER = 3  # times the gap of D heads: that of D − 1, where the two bear D out
+GOOD_ENOUGH = 2e-3  # an error below this may fall as it likes
+A_FALL, TWO_FALLS = 1.1, 1.35  # of the error, over one head count and over two, that goes on
 NEAR_THE_BEST = 1.5  # times the lowest error: heads that are recommended come as near
 
 
@@ -84,34 +81,7 @@ class Estimate:
         }
 
 
-@dataclass(frozen=True)
-class Judge:
-    """How likely a fall of the distance is the last that counts: a logistic law.
-
-    Its weights are set by hand, near a fit to some of CALIBRATION in benchmarks/dimension_tasks.py.
-
-    More heads can do all that fewer can, so the curve is first made to fall throughout (isotonic regression):
-    what rises in it is chance.
-
-    - `gap`: weight of the log of how far it falls from h − 1 to h.
-    - `level`: weight of the decimal log of the distance of h − 1 heads itself, from 1e-3 on; where it hardly
-      falls, the level says nothing.
-    """
-
-    constant: float = -5.5
-    gap: float = 2.2
-    level: float = 3.3
-
-    def chances(self, distances: Float[np.ndarray, " head_count"]) -> Float[np.ndarray, " head_count"]:
-        """For every number of heads but the first, the chance that one less is not enough."""
-        logs = isotonic_regression(np.log(np.maximum(distances, 1e-12)), increasing=False).x
-        gaps, levels = logs[:-1] - logs[1:], np.maximum(logs[:-1] / np.log(10) + 3, LOWEST_LEVEL)
-        scores = self.constant + self.gap * gaps + self.level * levels * np.minimum(gaps, 1)
-        chances: np.ndarray = expit(scores)
-        return chances
-
-
-def decide(curve: Curve, *, judge: Judge | None = None) -> Estimate:
+def decide(curve: Curve, *, judge: Judge = FINAL) -> Estimate:
     """The estimate that the curves bear out."""
     errors, distances = tuple(curve.errors()), tuple(curve.distances())
     if len(errors) < 2:
@@ -124,17 +94,17 @@ def decide(curve: Curve, *, judge: Judge | None = None) -> Estimate:
             "More data, longer training or other features may help."
         )
         return Estimate(None, None, "cannot tell", None, {}, errors, distances, (reason,))
-    chances = (judge or Judge()).chances(values(distances))
-    probabilities = _last(chances, curve.heads)
+    probabilities = judge.probabilities(curve)
     interval = _interval(probabilities)
     dimension = max(probabilities, key=lambda heads: probabilities[heads])
     if interval[1] - interval[0] >= WIDEST:
         reason = f"the curves fit any dimension from {interval[0]} to {interval[1]}. More data may help."
         return Estimate(None, interval, "cannot tell", None, probabilities, errors, distances, (reason,))
-    if dimension == curve.heads[-1]:
+    most = curve.heads[-1]
+    if dimension == most or _still_falls(curve):
         reason = (
-            f"the distance still falls at {dimension} heads, the most that were tried, so D may be larger. "
-            f"Try --most-heads {min(2 * dimension, 32)}."
+            f"the error still falls at {most} heads, the most that were tried, so D may be larger. "
+            f"Try --most-heads {min(2 * most, 32)}."
         )
         return Estimate(None, interval, "cannot tell", None, probabilities, errors, distances, (reason,))
     reasons = tuple(_reasons(dimension, errors, distances))
@@ -208,15 +178,6 @@ def _with(found: Estimate, dimension: int, reason: str) -> Estimate:
     )
 
 
-def _last(chances: Float[np.ndarray, " head_count"], heads: list[int]) -> dict[int, float]:
-    """The chance of every D: that its fall counts, and none after it."""
-    later = np.append(np.cumprod((1 - chances)[::-1])[::-1][1:], 1.0)
-    return {
-        heads[0]: float(np.prod(1 - chances)),
-        **{count: float(chance) for count, chance in zip(heads[1:], chances * later, strict=True)},
-    }
-
-
 def _interval(probabilities: dict[int, float]) -> tuple[int, int]:
     """The shortest run of dimensions that holds the chance asked for."""
     heads = sorted(probabilities)
@@ -233,6 +194,15 @@ def _interval(probabilities: dict[int, float]) -> tuple[int, int]:
     ]
     _, _, low, high = min(runs)
     return low, high
+
+
+def _still_falls(curve: Curve) -> bool:
+    """Whether the last two head counts both bring the error down, from where it matters."""
+    errors = [float(typical(curve.selected(heads).costs).mean()) for heads in curve.heads[-3:]]
+    if len(errors) < 3 or errors[-1] < GOOD_ENOUGH:
+        return False
+    falls = errors[0] / errors[1], errors[1] / errors[2]
+    return min(falls) > A_FALL and falls[0] * falls[1] > TWO_FALLS
 
 
 def _recommended(dimension: int, curve: Curve) -> int:

@@ -1,0 +1,83 @@
+"""What trials need that is not in them: data of a person's own, and tasks that a person wrote.
+
+It travels once to every worker, whatever the number of packs.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headcount.engine import TaskChoice, Trial
+from headcount.engine.spec import DATA
+from headcount.errors import InvalidInput
+from headcount.tasks import TASKS, DataSet, RetrievalTask, comes_along
+
+
+@dataclass(frozen=True)
+class Belongings:
+    """Data sets, real data by fingerprint, and builders of tasks by name."""
+
+    data: tuple[DataSet, ...]
+    real: Mapping[str, Any]
+    tasks: Mapping[str, Callable[..., RetrievalTask]]
+
+    @classmethod
+    def of(cls, trials: Iterable[Trial]) -> "Belongings":
+        """Those of the trials."""
+        choices = {(type(trial), trial.task): trial for trial in trials}
+        plain = [task for kind, task in choices if kind is Trial]
+        others = [trial for (kind, _), trial in choices.items() if kind is not Trial]
+        return cls(
+            data=tuple(data for task in plain if (data := task.data) is not None),
+            real=_real_data(others),
+            tasks={
+                task.name: TASKS[task.name]
+                for task in plain
+                if task.name != DATA and not comes_along(task.name)
+            },
+        )
+
+    def packed(self) -> bytes:
+        """As bytes that a worker can open without the files that it was made from."""
+        from ray import cloudpickle
+
+        for builder in self.tasks.values():
+            module = sys.modules.get(builder.__module__)
+            if module is not None and module.__name__ != "__main__":
+                cloudpickle.register_pickle_by_value(module)
+        try:
+            return bytes(cloudpickle.dumps(self))
+        except Exception as error:
+            raise InvalidInput(
+                f"task = {', '.join(self.tasks)}: cannot be sent to a worker: {type(error).__name__}: {error}"
+            ) from error
+
+
+def unpack(packed: bytes) -> None:
+    """Make what was packed known in this process."""
+    from ray import cloudpickle
+
+    try:
+        found: Belongings = cloudpickle.loads(packed)
+    except Exception as error:
+        raise InvalidInput(
+            f"the tasks of this sweep cannot be opened by a worker: {type(error).__name__}: {error}"
+        ) from error
+    for data in found.data:
+        TaskChoice.of_data(data)
+    if found.real:
+        from headcount.real import loaded
+
+        loaded._loaded.update(found.real)
+    for name, builder in found.tasks.items():
+        TASKS.setdefault(name, builder)
+
+
+def _real_data(trials: list[Trial]) -> dict[str, Any]:
+    if not trials:
+        return {}
+    from headcount.real.loaded import loaded
+
+    marks = [str(dict(trial.task.options)["fingerprint"]) for trial in trials]
+    return {mark: loaded(mark, object) for mark in marks}

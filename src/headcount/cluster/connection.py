@@ -1,0 +1,172 @@
+"""A Ray cluster to work on: one that runs already, or one on this machine for as long as it is needed."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import ModuleType
+from typing import Any
+
+from headcount.errors import InvalidInput
+from headcount.tasks.extras import needed
+
+TO_CONNECT, TO_ANSWER, TO_END = 5.0, 20.0, 10.0  # seconds
+FOUND = "auto"
+QUIETLY: dict[str, Any] = {"log_to_driver": False, "logging_level": "critical"}
+
+# Both in processes of their own. Where nobody answers, Ray waits for minutes and complains meanwhile; and a
+# cluster is started by forking, which a process with JAX in it should not do.
+KNOCK = """
+import sys, ray
+try:
+    found = ray.init(address=sys.argv[1], log_to_driver=False, logging_level="critical")
+except (Exception, SystemExit) as error:
+    print(f"{type(error).__name__}: {error}")
+    sys.exit(1)
+"""
+HOST = """
+import sys, ray
+try:
+    found = ray.init(
+        address="local",
+        num_cpus=int(sys.argv[1]),
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="critical",
+    )
+except (Exception, SystemExit) as error:
+    print(f"{type(error).__name__}: {' '.join(str(error).split())}")
+    sys.exit(1)
+print(found.address_info["gcs_address"], flush=True)
+sys.stdin.read()
+"""
+
+
+def imported(address: str | None) -> ModuleType:
+    """Ray, imported after the environment says how it is to be used: it looks there once, when imported."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if address is None:  # nobody else on this machine shall be able to use a cluster of ours
+        if _waiting_to_start() and "RAY_AUTH_MODE" not in os.environ:
+            raise InvalidInput(
+                "Ray on this machine: ray was imported already; call ray.init() as well, or neither"
+            )
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    return needed("ray", extra="ray", purpose="--engine ray")
+
+
+def _waiting_to_start() -> bool:
+    ray = sys.modules.get("ray")
+    return ray is not None and not ray.is_initialized()
+
+
+@contextmanager
+def connected(address: str | None = None) -> Iterator[None]:
+    """Connected to the cluster at HOST:PORT, to one that `auto` finds here, or (None) to one of our own.
+
+    A process that is connected already stays so, and its cluster is used.
+    """
+    ray = imported(address)
+    if ray.is_initialized():
+        yield
+        return
+    with ExitStack() as stack:
+        if address is None:
+            place = stack.enter_context(_own_cluster())
+        else:
+            _knock(address)
+            place = address
+        try:
+            with _nothing_said():
+                ray.init(address=place, **QUIETLY)
+        except (Exception, SystemExit) as error:
+            raise InvalidInput(f"{_named(address)}: {_reason(f'{type(error).__name__}: {error}')}") from error
+        stack.callback(ray.shutdown)
+        yield
+
+
+@contextmanager
+def _own_cluster() -> Iterator[str]:
+    """The address of a cluster of this machine's own; it ends when this process does, however that comes."""
+    host = subprocess.Popen(
+        [sys.executable, "-c", HOST, str(_cores())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,  # Ctrl-C is for us to answer
+    )
+    assert host.stdin is not None
+    assert host.stdout is not None
+    try:
+        said = host.stdout.readline().strip()
+        if ":" not in said or " " in said:
+            raise InvalidInput(f"{_named(None)}: {_reason(said)}")
+        yield said
+    finally:
+        host.stdin.close()
+        host.stdout.close()
+        try:
+            host.wait(TO_END)
+        except subprocess.TimeoutExpired:
+            host.kill()
+            host.wait()
+
+
+@contextmanager
+def _nothing_said() -> Iterator[None]:
+    """What Ray's own threads write past Python goes nowhere: what matters is raised."""
+    sys.stderr.flush()
+    errors, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(errors, 2)
+        os.close(errors)
+        os.close(nowhere)
+
+
+def _knock(address: str) -> None:
+    """Refuse an address where no cluster answers that this process can join."""
+    if address != FOUND:
+        host, _, port = address.rpartition(":")
+        if "/" in address or not host or not port.isdigit():
+            raise InvalidInput(f"{_named(address)}: allowed is HOST:PORT of a cluster's head, or {FOUND}")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=TO_CONNECT).close()
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InvalidInput(f"{_named(address)}: no cluster answers there ({reason})") from error
+    try:
+        knocked = subprocess.run(
+            [sys.executable, "-c", KNOCK, address], capture_output=True, text=True, timeout=TO_ANSWER
+        )
+    except subprocess.TimeoutExpired as error:
+        silent = f"something listens there, but no cluster answers in {TO_ANSWER:.0f} s"
+        raise InvalidInput(f"{_named(address)}: {_asks_for_token(error.stderr) or silent}") from None
+    if knocked.returncode:
+        raise InvalidInput(f"{_named(address)}: {_asks_for_token(knocked.stderr) or _reason(knocked.stdout)}")
+
+
+def _asks_for_token(errors: object) -> str:
+    return "it asks for a token: set RAY_AUTH_MODE=token" if "AuthToken" in str(errors) else ""
+
+
+def _named(address: str | None) -> str:
+    return "Ray on this machine" if address is None else f"--address = {address}"
+
+
+def _reason(said: str) -> str:
+    """What went wrong, in a line."""
+    text = " ".join(said.split())
+    if "ersion mismatch" in text:
+        return f"the cluster has another version: {text.partition('ersion mismatch: ')[2] or text}"
+    if text.startswith("ConnectionError"):
+        return "no cluster answers there; `ray start --head` starts one"
+    return f"cannot be used: {text[:300] or 'Ray gave no reason'}"
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,68 @@
+"""What a worker does: train a pack and hand back its rows. Its disk keeps compiled programs alone."""
+
+import io
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import jax
+
+from headcount.cluster.belongings import unpack
+from headcount.engine.frame import Row
+from headcount.engine.kinds import kind_of
+from headcount.engine.machine import Kind, Machine, this_machine
+from headcount.engine.pack import Pack
+from headcount.engine.store import write_model
+
+# One core for each worker: threads of several workers would only get into each other's way.
+ONE_CORE = ("NPROC", "PJRT_NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+_opened: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The rows of a pack, and its models as the files that a store keeps, where they were asked for."""
+
+    rows: tuple[Row, ...]
+    models: tuple[bytes, ...] = ()
+
+
+def train_pack(pack: Pack, kind: Kind, luggage: Sequence[Any], keep_models: bool) -> Trained:
+    """The pack, trained on this worker from its first step to its last."""
+    machine = machine_of_worker(kind)
+    open_luggage(luggage)
+    began = time.perf_counter()
+    training = kind_of(pack.trials[0]).train(pack, machine)
+    training.finish()
+    outcomes = training.outcomes()
+    each = (time.perf_counter() - began) / len(pack.trials)
+    rows = tuple(Row.of(*pair, machine, seconds=each) for pair in zip(pack.trials, outcomes, strict=True))
+    if not keep_models:
+        return Trained(rows)
+    files = [io.BytesIO() for _ in outcomes]
+    for outcome, file in zip(outcomes, files, strict=True):
+        write_model(outcome, file)
+    return Trained(rows, tuple(file.getvalue() for file in files))
+
+
+@cache
+def machine_of_worker(kind: Kind) -> Machine:
+    """The device of this worker: its GPU, or one core."""
+    if kind == "cpu":
+        os.environ.update(dict.fromkeys(ONE_CORE, "1"))  # read when the first program is compiled
+        jax.config.update("jax_platforms", "cpu")
+    return replace(this_machine(), lanes=1)
+
+
+def open_luggage(luggage: Sequence[Any]) -> None:
+    """Open what the trials need, once in the life of a worker; it lies in the object store, in a list."""
+    import ray
+
+    for parcel in luggage:
+        if parcel.hex() not in _opened:
+            unpack(ray.get(parcel))
+            _opened.add(parcel.hex())

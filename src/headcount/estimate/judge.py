@@ -1,0 +1,56 @@
+"""How likely it is that so many heads are not enough: a law of how far members are from those with plenty."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import isotonic_regression
+from scipy.special import expit
+
+from headcount.estimate.curve import Curve, values
+
+FURTHEST_OUT = 4.0  # deviations: to be further out says no more
+CLEARLY_OUT = 2.0  # from here on the size of a distance counts in full
+SMALL, SMALL_FOR_LABELS = -3.0, -2.0  # decimal logs of distances that hardly matter
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A logistic law of three measures of the distance of h heads; its weights are fitted to CALIBRATION.
+
+    More heads can do all that fewer can, so the curve is first made to fall throughout (isotonic regression):
+    what rises in it is chance.
+
+    - `excess`: weight of how far the log of the distance is out among those of members with heads to spare,
+      in their deviations. They differ too, by their starts and for want of samples.
+    - `level`: weight of the decimal log of the distance itself, over a small one. Mean pooling gains a little
+      from more heads, and that is no retrieval.
+    - `rest`: weight of the decimal log of what is left of the distance of the fewest heads, below a tenth.
+    """
+
+    constant: float
+    excess: float
+    level: float
+    rest: float
+
+    def probabilities(self, curve: Curve) -> dict[int, float]:
+        """The chance of every D: that one head less is not enough, and that D are."""
+        not_enough = self.chances(curve)
+        steps = -np.diff(np.concatenate([[1.0], not_enough, [0.0]]))
+        return dict(zip(curve.heads, map(float, steps), strict=True))
+
+    def chances(self, curve: Curve) -> Float[np.ndarray, " head_count"]:
+        """For every number of heads but the last, the chance that it is not enough; it never rises."""
+        logs = np.log(np.maximum(values(curve.distances()), 1e-12))
+        falling = isotonic_regression(logs, increasing=False).x
+        usual, deviation = curve.spare
+        out = np.clip((falling - usual) / deviation, 0, FURTHEST_OUT)
+        level = falling / np.log(10) - (SMALL_FOR_LABELS if curve.labels else SMALL)
+        rest = np.minimum((falling - falling[0]) / np.log(10) + 1, 0)
+        size = (self.level * level + self.rest * rest) * np.minimum(out / CLEARLY_OUT, 1)
+        chances: np.ndarray = expit(self.constant + self.excess * out + size)[:-1]
+        return np.minimum.accumulate(chances)
+
+
+# Of curves after a tenth of the training, and after all of it.
+EARLY, FINAL = Judge(-5.4, 1.5, 2.1, 5.0), Judge(-5.7, 2.1, 4.5, 0.8)

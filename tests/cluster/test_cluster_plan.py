@@ -1,0 +1,99 @@
+"""Packs for a cluster, addresses that are none, and what a person sees: without any cluster."""
+
+import io
+import math
+import socket
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from tiny import tiny_grid
+
+from headcount.cluster import connection
+from headcount.cluster import crew as crews
+from headcount.cluster.run import plan_for
+from headcount.commands.engines import Engine
+from headcount.engine import Machine, Planned, Staffed, plan
+from headcount.engine.pack import step_seconds
+from headcount.errors import InvalidInput
+from headcount.terminal import LiveGrid
+
+CORE = Machine("cpu", "a core", lanes=1, memory=1 << 30)
+CARD = Machine("gpu", "a card", lanes=1, memory=32 << 30)
+
+
+def crew(machine, workers, monkeypatch):
+    resources = {"CPU": workers, "GPU": workers if machine.kind == "gpu" else 0}
+    monkeypatch.setattr(crews, "nodes", lambda: [{"Resources": resources}])
+    return crews.Crew(machine.kind, machine, ())
+
+
+@pytest.mark.parametrize("machine", [CORE, CARD], ids=lambda machine: machine.kind)
+@pytest.mark.parametrize("seconds", [5.0, 60.0])
+def test_packs_take_about_the_time_that_is_stated(machine, seconds, monkeypatch):
+    trials = tiny_grid(
+        heads=(1, 2, 3), seed=tuple(range(400)), steps=20_000, length=(64,), batch_size=256
+    ).trials()
+    packs = plan_for(trials, crew(machine, 4, monkeypatch), seconds)
+    assert Counter(trial.id for pack in packs for trial in pack.trials) == Counter(t.id for t in trials)
+    for pack in packs:
+        member = pack.trials[0].training.steps * step_seconds(pack.architecture, pack.trials[0], machine)
+        assert len(pack.trials) * member <= max(1.5 * seconds, member)
+
+
+def test_a_small_sweep_is_cut_so_that_nobody_stays_idle(monkeypatch):
+    trials = tiny_grid(seed=tuple(range(64)), steps=20_000).trials()
+    assert len(plan_for(trials, crew(CORE, 8, monkeypatch), 3600.0)) >= 32
+    assert len(plan_for(trials, crew(CORE, 1, monkeypatch), 3600.0)) < 16
+
+
+def test_packs_fit_the_memory_of_a_worker(monkeypatch):
+    trials = tiny_grid(seed=tuple(range(100)), steps=20).trials()
+    small = replace(CORE, memory=1 << 20)
+    roomy = plan_for(trials, crew(CORE, 1, monkeypatch), 60.0)
+    assert max(len(pack.trials) for pack in plan_for(trials, crew(small, 1, monkeypatch), 60.0)) < max(
+        len(pack.trials) for pack in roomy
+    )
+
+
+def test_on_as_many_workers_as_cores_the_shapes_are_those_of_the_local_engine(monkeypatch):
+    """So that, on a CPU, not a digit differs."""
+    trials = tiny_grid(heads=(1, 2, 4, 8), seed=tuple(range(9)), steps=8_000, length=(32,)).trials()
+    local = plan(trials, replace(CORE, lanes=4))
+    on_ray = plan_for(trials, crew(CORE, 4, monkeypatch), 60.0)
+    assert {pack.architecture for pack in on_ray} == {pack.architecture for pack in local}
+
+
+def test_something_that_listens_and_says_nothing_is_refused_in_bounded_time(monkeypatch):
+    monkeypatch.setattr(connection, "TO_ANSWER", 3.0)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        with pytest.raises(InvalidInput, match="no cluster answers in 3 s"):
+            connection._knock(f"127.0.0.1:{silent.getsockname()[1]}")
+
+
+@pytest.mark.parametrize("address", ["", "head", "head:", ":6379", "ray://head:10001", "head:70000000"])
+def test_what_is_no_address_is_refused(address):
+    with pytest.raises(InvalidInput, match="address"):
+        connection._knock(address)
+
+
+def test_an_address_is_for_ray_alone():
+    with pytest.raises(InvalidInput, match="--engine ray"):
+        Engine("local", "head:6379")
+
+
+def test_the_live_grid_tells_workers_packs_and_pace():
+    trials = tiny_grid(seed=(0, 1)).trials()
+    console = Console(file=io.StringIO(), width=80, force_terminal=True, _environ={})
+    view = LiveGrid(trials, console)
+    view.tell(Planned(tuple(plan(trials, CORE)), {}))
+    view.tell(Staffed(12, 24))
+    view.began -= 10
+    view.tell(Planned((), {trials[0].id: math.nan}))
+    console.print(view.draw())
+    said = console.file.getvalue()
+    assert "12 workers, 24 packs in flight, 0 members per second" in said
+    assert "1 of 2 members" in said
