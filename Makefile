@@ -17,7 +17,7 @@ types: .venv/test
 	$(BIN)/mypy
 
 tests: .venv/test
-	$(BIN)/pytest -n 2 --dist worksteal -r s
+	$(BIN)/python tests/run.py
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/engine.py

@@ -123,13 +123,12 @@ def test_a_persons_own_data_is_learnt_as_by_a_plain_loop(labels, masked):
 def test_a_member_that_sees_no_positions_stays_blind_among_members_that_do():
     data = own_data(labels=False, masked=False)
     blind, seeing = (trials_on(data, steps=200, positions=positions)[1] for positions in ("none", "both"))
-    for machine in (CPU, GPU):
-        (alone,), (together,) = plan([blind], machine), plan([blind, seeing], machine)
-        assert together.architecture.positions == "both" and alone.architecture.positions == "none"
-        own, other = finished(alone, machine), finished(together, machine)
-        assert other.outcomes()[0].test_error == pytest.approx(own.outcomes()[0].test_error, rel=1e-3)
-        weights = np.asarray(other.state.model.encoder.weights[0])[:, :, data.token_dim :]
-        assert not weights[0].any() and weights[1].any()
+    (alone,), (together,) = plan([blind], GPU), plan([blind, seeing], GPU)
+    assert together.architecture.positions == "both" and alone.architecture.positions == "none"
+    own, other = finished(alone, GPU), finished(together, GPU)
+    assert other.outcomes()[0].test_error == pytest.approx(own.outcomes()[0].test_error, rel=1e-3)
+    weights = np.asarray(other.state.model.encoder.weights[0])[:, :, data.token_dim :]
+    assert not weights[0].any() and weights[1].any()
 
 
 def test_labels_are_judged_against_how_often_each_occurs():

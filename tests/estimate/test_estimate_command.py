@@ -114,7 +114,7 @@ def test_a_study_goes_on_from_wherever_it_was_stopped(tmp_path):
 def test_before_d_is_told_one_head_less_fails_from_other_starts(tmp_path, monkeypatch):
     asked = started_again(tmp_path)
     three = Estimate(3, (3, 3), "retrieval", 3, {}, (), (), ())
-    monkeypatch.setattr(study, "decide", lambda curve: three)
+    monkeypatch.setattr(study, "decide", lambda curve, **_: three)
     while (stage := asked.next_stage()) is not None:
         for _ in run(stage.trials, asked.store, keep_models=True):
             pass

@@ -73,7 +73,7 @@ def test_a_doubtful_estimate_has_its_pairs_in_evidence(tmp_path, monkeypatch):
     decided = study_module.decide(asked._curve(asked._sweep().trials))
     for interval, count in (((1, 2), 2), ((2, 2), 0)):
         told = replace(decided, dimension=2, interval=interval, verdict="retrieval")
-        monkeypatch.setattr(study_module, "decide", lambda curve, told=told: told)
+        monkeypatch.setattr(study_module, "decide", lambda curve, told=told, **_: told)
         monkeypatch.setattr(study_module, "witnessed", lambda found, tokens: found)
         pairs = asked.estimate().evidence["collisions"]
         assert [row["heads"] for row in pairs] == [1, 2][:count]

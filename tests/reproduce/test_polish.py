@@ -26,9 +26,8 @@ def problem_of(trial, model):
     return problem, place, x, y
 
 
-@pytest.mark.parametrize("task", ["max_sum", "bowls_several"])
-def test_normal_equations_are_those_of_the_whole_jacobian(task: str) -> None:
-    (trial,) = tiny_grid(task=task, train_samples=300).trials()
+def test_normal_equations_are_those_of_the_whole_jacobian() -> None:
+    (trial,) = tiny_grid(task="bowls_several", train_samples=300).trials()
     (outcome,) = train([trial])
     with jax.enable_x64(True):
         problem, place, x, y = problem_of(trial, outcome.model)
