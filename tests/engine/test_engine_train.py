@@ -114,8 +114,9 @@ def trials_on(data, **changes):
     return replace(recipe, **changes).trials(data, (1, 4))
 
 
-@pytest.mark.parametrize("labels", [False, True], ids=["numbers", "labels"])
-@pytest.mark.parametrize("masked", [False, True], ids=["all tokens", "masked"])
+@pytest.mark.parametrize(
+    ("labels", "masked"), [(False, False), (True, True)], ids=["numbers", "labels, masked"]
+)
 def test_a_persons_own_data_is_learnt_as_by_a_plain_loop(labels, masked):
     assert_agrees_with_a_plain_loop(trials_on(own_data(labels=labels, masked=masked)))
 
