@@ -15,7 +15,7 @@ from pathlib import Path
 BIN = Path(sys.executable).parent
 
 
-def spec(*, seeds: int, steps: int = 1200) -> str:
+def spec(*, seeds: int, steps: int = 800) -> str:
     """Members that train for about a second each and share one program."""
     return f"""\
 [task]
@@ -129,12 +129,16 @@ class Cluster:
         self.address = f"127.0.0.1:{port}"
         self.head = self._start("--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false")
         self.head.until(lambda: "runtime started" in self.head.out)
-        self.nodes = [self.add() for _ in range(nodes)]
+        self.nodes: list[Running] = []
+        self.fill_up(nodes)
 
-    def add(self) -> Running:
-        node = self._start(f"--address={self.address}", "--num-cpus=1")
-        node.until(lambda: "runtime started" in node.out)
-        return node
+    def fill_up(self, nodes: int) -> None:
+        """Start as many nodes as are missing, one after the other: at once they would want the same ports."""
+        self.nodes = [node for node in self.nodes if node.popen.poll() is None]
+        while len(self.nodes) < nodes:
+            node = self._start(f"--address={self.address}", "--num-cpus=1")
+            node.until(lambda node=node: "runtime started" in node.out)  # type: ignore[misc]
+            self.nodes.append(node)
 
     def _start(self, *options: str) -> Running:
         return self.place.start(BIN / "ray", "start", "--block", "--disable-usage-stats", *options)

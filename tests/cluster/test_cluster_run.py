@@ -14,7 +14,7 @@ from cluster.nodes import BIN, Cluster, Place, Running, spec, stop_group, traini
 from headcount.engine import results
 from headcount.engine.store import read_shard
 
-SEEDS = 16
+SEEDS = 12
 TESTS = Path(__file__).parents[1]
 
 
@@ -41,9 +41,7 @@ def shared_cluster(undisturbed: Running, place: Place) -> Cluster:
 @pytest.fixture
 def cluster(shared_cluster: Cluster) -> Cluster:
     """Two nodes, whatever an earlier test did to them."""
-    shared_cluster.nodes = [node for node in shared_cluster.nodes if node.popen.poll() is None]
-    while len(shared_cluster.nodes) < 2:
-        shared_cluster.nodes.append(shared_cluster.add())
+    shared_cluster.fill_up(2)
     return shared_cluster
 
 
