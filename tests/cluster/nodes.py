@@ -15,7 +15,7 @@ from pathlib import Path
 BIN = Path(sys.executable).parent
 
 
-def spec(*, seeds: int, steps: int = 800) -> str:
+def spec(*, seeds: int, steps: int = 1200) -> str:
     """Members that train for about a second each and share one program."""
     return f"""\
 [task]
