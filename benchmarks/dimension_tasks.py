@@ -1,8 +1,8 @@
 """Tasks of known dimension, and controls for which one head is enough.
 
 CALIBRATION is what the estimator's weights were fitted to, REPORTED is what it is judged by; the two share no
-family of coordinates, no outer function and no control. The form of its law was chosen with results on REPORTED
-in view (docs/estimate.md), so that REPORTED as drawn here flatters it.
+family of coordinates, no outer function and no control. The form of its law was chosen with results on
+REPORTED in view (docs/estimate.md), so that REPORTED as drawn here flatters it.
 """
 
 import re

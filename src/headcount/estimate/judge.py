@@ -18,8 +18,8 @@ SMALL, SMALL_FOR_LABELS = -3.0, -2.0  # decimal logs of distances that hardly ma
 class Judge:
     """A logistic law of three measures of the distance of h heads.
 
-    Its weights are near a fit to those of CALIBRATION (benchmarks/dimension_tasks.py) that were trained when it
-    was made; its form was chosen with the reported tasks in view (docs/estimate.md).
+    Its weights are near a fit to those of CALIBRATION (benchmarks/dimension_tasks.py) that were trained when
+    it was made; its form was chosen with the reported tasks in view (docs/estimate.md).
 
     More heads can do all that fewer can, so the curve is first made to fall throughout (isotonic regression):
     what rises in it is chance.
