@@ -38,9 +38,8 @@ class Judge:
 
     def probabilities(self, curve: Curve) -> dict[int, float]:
         """The chance of every D: that one head less is not enough, and that D are."""
-        not_enough = self.chances(curve)
-        steps = -np.diff(np.concatenate([[1.0], not_enough, [0.0]]))
-        return dict(zip(curve.heads, map(float, steps), strict=True))
+        not_enough = np.concatenate([[1.0], self.chances(curve), [0.0]])
+        return dict(zip(curve.heads, (not_enough[:-1] - not_enough[1:]).tolist(), strict=True))
 
     def chances(self, curve: Curve) -> Float[np.ndarray, " head_count"]:
         """For every number of heads but the last, the chance that it is not enough; it never rises."""
