@@ -35,7 +35,7 @@ from headcount.tasks import DataSet
 RESULTS = Path(__file__).parent / "results"
 WORK = Path("runs/dimension")
 NAMED = (
-    *("directions D2", "directions D4", "directions D6 noise 0.02", "wells D2", "wells D3 noise 0.02"),
+    *("directions D2", "directions D4", "directions D6 with noise", "wells D2", "wells D3 with noise"),
     *("subsets D3", "product D2", "vector D3", "directions D3 as 2 labels"),
     *("mean pooling", "last token", "pure noise"),
 )
