@@ -155,24 +155,36 @@ def reproduced(name: str) -> str:
 
 
 def dimension(name: str) -> str:
-    """Each task with its estimate, and what the baselines make of the same data."""
+    """How often the estimate is right, and each task with what the baselines make of the same data."""
     found = _json(f"{name}.json")
     baselines = list(found["tasks"][0]["baselines"])
-    lines = [f"| task | D | estimate | interval | early | seconds | {' | '.join(baselines)} |"]
-    lines.append("|---" * (6 + len(baselines)) + "|")
+    names = ("task", "T", "samples", "noise", "D", "estimate", "interval", "early", "seconds", *baselines)
+    lines = [f"- {line.strip()}" for line in found["summary"]]
+    lines += ["", f"({found['machine']}.)", "", "<details><summary>Every task</summary>", ""]
+    lines += [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for row in found["tasks"]:
         interval = "–" if row["interval"] is None else " to ".join(map(str, dict.fromkeys(row["interval"])))
-        told = (row["true"] or "–", row["dimension"] or "cannot tell", interval, row["early"] or "–")
-        others = (row["baselines"][baseline] for baseline in baselines)
         cells = (
-            row["name"],
-            *told,
+            *(row["name"], row["length"], f"{row['samples']:,}", f"{row['noise']:.0%}"),
+            *(row["true"] or "–", row["dimension"] or "cannot tell", interval, row["early"] or "–"),
             f"{row['seconds']:.0f}",
-            *("–" if cell is None else cell for cell in others),
+            *("–" if (cell := row["baselines"][baseline]) is None else cell for baseline in baselines),
         )
         lines.append(f"| {' | '.join(map(str, cells))} |")
-    lines += ["", *(f"- {line.strip()}" for line in found["summary"]), "", f"({found['machine']}.)"]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", "</details>"])
+
+
+def exactness() -> str:
+    """How often the estimate is right, in a sentence."""
+    found = _json("dimension.json")
+    known = [row for row in found["tasks"] if not row["control"]]
+    alarms = sum(row["control"] and row["verdict"] == "retrieval" for row in found["tasks"])
+    right = sum(row["dimension"] == row["true"] for row in known)
+    others = len(found["tasks"]) - len(known)
+    return (
+        f"Of {len(known)} tasks of known D, it names D on {right}; of {others} for which one head is enough or "
+        f"nothing can be learnt,\nit calls {alarms or 'none'} a retrieval of more."
+    )
 
 
 def cluster() -> str:
@@ -239,7 +251,9 @@ def _json(name: str) -> dict[str, Any]:
 QUOTES: dict[str, Callable[[], str]] = {
     "demo": partial(estimated, "demo"),
     "digits": partial(estimated, "digits"),
+    "dimension": partial(dimension, "dimension"),
     "dimension_cpu": partial(dimension, "dimension-cpu"),
+    "exactness": exactness,
     "engine": engine,
     "constructions": constructions,
     "collisions": collisions,

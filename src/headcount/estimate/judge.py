@@ -19,7 +19,7 @@ class Judge:
     """A logistic law of three measures of the distance of h heads.
 
     Its weights are near a fit to those of CALIBRATION (benchmarks/dimension_tasks.py) that were trained when
-    it was made; its form was chosen with the reported tasks in view (docs/estimate.md).
+    it was made; its form was chosen with an earlier draw of the reported tasks in view (docs/estimate.md).
 
     More heads can do all that fewer can, so the curve is first made to fall throughout (isotonic regression):
     what rises in it is chance.
