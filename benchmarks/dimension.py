@@ -3,7 +3,7 @@
 python benchmarks/dimension.py                    all reported tasks, on whatever machine this is
 python benchmarks/dimension.py --cpu              the 12 named ones, one after the other, each timed alone
 python benchmarks/dimension.py --calibration      the tasks that the settings were chosen by
-python benchmarks/dimension.py --summary          the table again, from the results alone; fills in the baseline
+python benchmarks/dimension.py --summary          the table again, from the results; fills in the baseline
                                                   of scikit-dimension where the machine did not have it
 
 All tasks go through their stages together, so that members of different tasks share programs; what a task

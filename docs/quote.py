@@ -182,8 +182,8 @@ def exactness() -> str:
     right = sum(row["dimension"] == row["true"] for row in known)
     others = len(found["tasks"]) - len(known)
     return (
-        f"Of {len(known)} tasks of known D, it names D on {right}; of {others} for which one head is enough or "
-        f"nothing can be learnt,\nit calls {alarms or 'none'} a retrieval of more."
+        f"Of {len(known)} tasks of known D, it names D on {right}; of {others} for which one head is enough "
+        f"or nothing can be learnt,\nit calls {alarms or 'none'} a retrieval of more."
     )
 
 
