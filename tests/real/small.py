@@ -4,12 +4,13 @@ import numpy as np
 
 from headcount.engine import Training
 from headcount.models.encoder import EncoderShape
-from headcount.models.reranker import RerankerShape
+from headcount.models.reranker import JoinedShape, RerankerShape
 from headcount.models.vit import VitShape
 from headcount.real.loaded import remember
 from headcount.real.ranking import EmbeddedRankings
 from headcount.real.trial import RealData, RealTrial
 from headcount.tasks.cifar10 import Cifar10
+from headcount.tasks.embeddings import FrozenEmbeddings
 from headcount.tasks.rankings import Lists, Rankings
 from headcount.tasks.texts import Texts
 
@@ -66,13 +67,17 @@ def rankings(queries=120, candidates=8, width=12, seed=0):
         lists(0, half, queries, 2 * queries),
         lists(half, queries, 2 * queries, 3 * queries),
     )
-    return EmbeddedRankings(made, vectors, passages)
+    words = FrozenEmbeddings(
+        passages, np.zeros((8, width)), np.zeros((2, width)), np.ones(width), np.zeros(width)
+    )
+    return EmbeddedRankings(made, words, vectors, passages)
 
 
-def ranking_trial(seed=0, *, length=4, heads=2, steps=60, data=None):
+def ranking_trial(seed=0, *, length=4, heads=2, steps=60, data=None, joined=False):
     data = data or rankings()
     choice = RealData.of("msmarco", fingerprint=remember(data, data.queries, data.passages))
-    shape = RerankerShape(EncoderShape(heads, 8, 2, 32), embedding=data.queries.shape[1])
+    encoder, embedding = EncoderShape(heads, 8, 2, 32), data.queries.shape[1]
+    shape = JoinedShape(encoder, embedding, 2, 3) if joined else RerankerShape(encoder, embedding)
     training = Training(
         steps=steps,
         batch_size=32,

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import jax
 import numpy as np
@@ -13,7 +14,7 @@ from headcount.engine.kinds import plan_all
 from headcount.errors import InvalidInput
 from headcount.real.training import RealTraining
 
-KINDS = {"images": image_trial, "passages": ranking_trial}
+KINDS = {"images": image_trial, "passages": ranking_trial, "words": partial(ranking_trial, joined=True)}
 
 
 def trained(trials, folder, **options):
@@ -32,7 +33,7 @@ def test_members_learn_and_their_rows_say_how_well(kind, tmp_path):
     scores = json.loads(frame["scores"][0])
     assert scores["train_accuracy"] == pytest.approx(1 - frame["train_error"][0])
     assert 1 <= scores["tokens_that_matter"] <= trials[0].length
-    if kind == "passages":
+    if kind != "images":
         assert scores["train_accuracy"] <= scores["train_mrr"] <= 1
 
 
@@ -133,15 +134,18 @@ def test_salience_is_how_the_right_answers_score_moves(kind):
             def score(tokens):
                 return model(tokens)[0, label]
         else:
-            lists = samples.train
-            tokens = samples.passages[lists.candidates[3]][None].astype(np.float64)
-            query = samples.queries[lists.query[3]][None].astype(np.float64)
+            tokens, rest = problem.read(samples.texts, samples.train[np.array([3])])
+            tokens = tokens.astype(np.float64)
 
             def score(tokens):
-                return model(query, tokens)[0, lists.label[3]]
+                return problem.scores(model, tokens, rest)[0, samples.train.label[3]]
 
-        steps = 1e-5 * np.eye(tokens.shape[-1])
-        apart = jax.jit(
-            jax.vmap(lambda step: score(tokens.at[0, 1].add(step)) - score(tokens.at[0, 1].add(-step)))
-        )(steps)
+        each = tokens.shape[1] // moved.shape[1]  # tokens of a candidate; a patch is one
+        second = slice(each, 2 * each)
+        steps = 1e-5 * np.eye(tokens[0, second].size).reshape(-1, *tokens[0, second].shape)
+
+        def after(step):
+            return score(tokens.at[0, second].add(step))
+
+        apart = jax.jit(jax.vmap(lambda step: after(step) - after(-step)))(steps)
     assert moved[3, 1] == pytest.approx(np.linalg.norm(apart) / 2e-5, rel=1e-4)

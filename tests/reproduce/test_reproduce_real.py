@@ -20,6 +20,7 @@ from headcount.real.trial import RealData
 from headcount.reproduce import FULL, QUICK, REAL_ITEMS
 from headcount.reproduce.law import Law, fit_law, law_intervals
 from headcount.reproduce.real_claims import (
+    beside_the_grid,
     faded,
     falls_with_length,
     follows,
@@ -134,6 +135,16 @@ def test_errors_of_another_shape_are_not():
     assert where_length_fades(apart).holds is False
     assert "not below" in where_length_fades(apart).evidence
     assert paper_s_law(grid(lambda heads, length: 0.5 if heads % 3 == 1 else 0.01)).holds is False
+
+
+@pytest.mark.parametrize(("moved", "holds"), [(0.004, True), (0.03, False)])
+def test_a_cell_trained_in_another_way_stands_beside_that_of_the_grid(moved, holds):
+    other = grid(lambda *_: 0.2 + moved, variant="another way").query("heads == length == 8")
+    both = pd.concat([grid(lambda *_: 0.2), other])
+    both["validation_error"] = both["train_error"]
+    (verdict,) = beside_the_grid(both, grid=GRID, others=("another way", "not trained"))
+    assert verdict.holds is holds and "h = 8 and T = 8" in verdict.claim
+    assert f"train {100 * (1 - other['train_error'].mean()):.1f}%" in verdict.evidence
 
 
 def test_too_little_was_trained_to_tell():

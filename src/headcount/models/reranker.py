@@ -59,6 +59,23 @@ class RerankerShape(AroundEncoder):
         return (self.embedding + 1) * width + width + self.encoder.parameters() + width
 
 
+@dataclass(frozen=True)
+class JoinedShape(RerankerShape):
+    """With all tokens kept: so many of the query, and of each candidate."""
+
+    query_tokens: int = 16
+    passage_tokens: int = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for field in ("query_tokens", "passage_tokens"):
+            whole_number(field, getattr(self, field), at_least=1)
+
+    def sequence(self, length: int) -> int:
+        """Of the query and of T candidates."""
+        return self.query_tokens + length * self.passage_tokens
+
+
 class Scorer(eqx.Module):
     """What is learnt, whether a candidate is one token or many.
 

@@ -10,11 +10,12 @@ from headcount.engine.pack import MOST_MEMBERS, Pack
 from headcount.engine.spec import LARGEST_SEED, TaskChoice, Trial
 from headcount.errors import InvalidInput
 from headcount.models.encoder import EncoderShape
-from headcount.models.reranker import RerankerShape
+from headcount.models.reranker import JoinedShape, RerankerShape
 from headcount.models.vit import VitShape
 from headcount.real.images import ImageProblem
+from headcount.real.joined import JoinedRanking
+from headcount.real.pooled import PooledRanking
 from headcount.real.problem import Model, Problem
-from headcount.real.ranking import RankingProblem
 from headcount.real.training import RealTraining, initial_learners
 from headcount.validation import finite_number, whole_number
 
@@ -64,7 +65,9 @@ class RealTrial(Trial):
         if isinstance(shape, VitShape):
             return ImageProblem(shape, data.fingerprint, *sizes)
         assert isinstance(shape, RerankerShape)
-        return RankingProblem(shape, data.fingerprint, self.length, *sizes)
+        if isinstance(shape, JoinedShape):
+            return JoinedRanking(shape, data.fingerprint, self.length, *sizes)
+        return PooledRanking(shape, data.fingerprint, self.length, *sizes)
 
 
 def plan_alike(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
@@ -92,9 +95,11 @@ def plan_alike(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
 def member_bytes(trial: Trial) -> int:
     """An upper estimate of what one member holds while it trains."""
     shape: EncoderShape = trial.architecture.encoder  # type: ignore[attr-defined]
-    tokens, number = trial.training.batch_size * (trial.length + 1), 2 if shape.precision == "bfloat16" else 4
-    states = KEPT * (4 * shape.width + 2 * shape.feedforward) + 3 * shape.heads * trial.length
-    return 32 * trial.architecture.counted_parameters() + tokens * shape.layers * states * number
+    sequence: int = trial.architecture.sequence(trial.length)  # type: ignore[attr-defined]
+    number = 2 if shape.precision == "bfloat16" else 4
+    states = KEPT * (4 * shape.width + 2 * shape.feedforward) + 3 * shape.heads * sequence
+    learnt = 32 * trial.architecture.counted_parameters()
+    return learnt + trial.training.batch_size * sequence * shape.layers * states * number
 
 
 def _blank(trial: Trial) -> Model:

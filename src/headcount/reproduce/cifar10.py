@@ -22,6 +22,7 @@ LAYERS, HEAD_DIM, DROPOUT, PATCH = 4, 16, 0.1, 4
 HEADS, SIDES = (1, 2, 4, 8, 10, 12, 16), (32, 48, 64)
 IMAGES, CHECKED, EPOCHS, BATCH, RATE = 18_000, 3_000, 40, 128, 1e-3
 WIDTH, FIXED = 128, 8  # of the controls: the width at which heads vary, the heads at which the width does
+PRECISE = (8, 32)  # heads and side of the cell trained in float32 too
 QUICK_HEADS, QUICK_SIDES, QUICK_PATCH, QUICK_IMAGES, QUICK_EPOCHS = (1, 2, 4), (32, 48), 8, 1_200, 10
 
 
@@ -42,7 +43,9 @@ def make(recipe: Recipe, data: RealData) -> Trials:
         shape = VitShape(side, patch, len(CLASSES), replace(encoder, layers=LAYERS, dropout=DROPOUT))
         return replicated(recipe, data, shape, shape.length, RATE, training)
 
-    return with_controls(recipe, heads, sides, trials, head_dim=HEAD_DIM, width=WIDTH, fixed=FIXED)
+    return with_controls(
+        recipe, heads, sides, trials, head_dim=HEAD_DIM, width=WIDTH, fixed=FIXED, precise=PRECISE
+    )
 
 
 def _training(recipe: Recipe) -> Training:

@@ -1,7 +1,7 @@
 """MS MARCO: re-rankers over frozen embeddings, with ever more candidates to choose among.
 
 The paper gives two layers and 32 numbers per head, not the optimizer, the epochs or how a sequence is formed
-(headcount.real.ranking says what is done here). Its embeddings are those of BERT-base, 768 wide; any frozen
+(headcount.real.pooled says what is done here). Its embeddings are those of BERT-base, 768 wide; any frozen
 tables will do here, and those at hand were 384 wide.
 """
 
@@ -11,12 +11,20 @@ from pathlib import Path
 
 from headcount.engine import Training
 from headcount.models.encoder import EncoderShape
-from headcount.models.reranker import RerankerShape
+from headcount.models.reranker import JoinedShape, RerankerShape
 from headcount.real.loaded import loaded, remember
 from headcount.real.ranking import EmbeddedRankings
 from headcount.real.trial import RealData, RealTrial
 from headcount.reproduce.paper_real import MSMARCO_TRAIN, MSMARCO_VALIDATION
-from headcount.reproduce.real_item import Trials, real_item, replicated, with_controls
+from headcount.reproduce.real_item import (
+    FAST,
+    FEEDFORWARD,
+    JOINED,
+    Trials,
+    real_item,
+    replicated,
+    with_controls,
+)
 from headcount.reproduce.recipe import Recipe
 from headcount.tasks.embeddings import frozen_embeddings
 from headcount.tasks.msmarco import load as load_rankings
@@ -26,20 +34,16 @@ LAYERS, HEAD_DIM, DROPOUT = 2, 32, 0.0
 HEADS, LENGTHS = (1, 2, 4, 6, 8, 12, 16), (8, 16, 32, 64)
 EPOCHS, BATCH, RATE = 60, 128, 1e-3
 WIDTH, FIXED = 192, 8  # of the controls: the width at which heads vary, the heads at which the width does
+PRECISE, WHOLE = (1, 32), (4, 8)  # heads and T of the cells also trained in float32; with all tokens kept
 QUICK_HEADS, QUICK_LENGTHS, QUICK_QUERIES, QUICK_EPOCHS = (1, 2, 4), (8, 16), 800, 20
-QUERY, PASSAGE = 0, 1  # segments of the frozen embedding
 
 
 def load(folder: Path | str) -> RealData:
     """The rankings and the frozen embeddings of a folder, every query and passage as one vector."""
-    rankings, tables = load_rankings(folder), frozen_embeddings(folder)
-    queries, passages = (
-        tables.pooled(texts.tokens, texts.offsets, segment)
-        for texts, segment in ((rankings.queries, QUERY), (rankings.passages, PASSAGE))
-    )
-    data = EmbeddedRankings(rankings, queries, passages)
+    rankings = load_rankings(folder)
+    data = EmbeddedRankings.of(rankings, frozen_embeddings(folder))
     lists = (rankings.train.candidates, rankings.train.label, rankings.validation.candidates)
-    return RealData.of("msmarco", fingerprint=remember(data, queries, passages, *lists))
+    return RealData.of("msmarco", fingerprint=remember(data, data.queries, data.passages, *lists))
 
 
 def make(recipe: Recipe, data: RealData) -> Trials:
@@ -52,7 +56,15 @@ def make(recipe: Recipe, data: RealData) -> Trials:
         shape = RerankerShape(replace(encoder, layers=LAYERS, dropout=DROPOUT), embedding)
         return replicated(recipe, data, shape, length, RATE, training)
 
-    return with_controls(recipe, heads, lengths, trials, head_dim=HEAD_DIM, width=WIDTH, fixed=FIXED)
+    found = with_controls(
+        recipe, heads, lengths, trials, head_dim=HEAD_DIM, width=WIDTH, fixed=FIXED, precise=PRECISE
+    )
+    if recipe.quick:
+        return found
+    count, length = WHOLE
+    encoder = EncoderShape(count, HEAD_DIM, LAYERS, FEEDFORWARD * count * HEAD_DIM, precision=FAST)
+    joined = replicated(recipe, data, JoinedShape(encoder, embedding), length, RATE, training)
+    return {**found, JOINED: tuple(joined)}
 
 
 def _training(recipe: Recipe, given: EmbeddedRankings) -> Training:

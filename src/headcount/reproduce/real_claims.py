@@ -1,6 +1,6 @@
 """What the paper claims of accuracy on real data, over heads and lengths, and whether ours bears it out."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -169,6 +169,28 @@ def follows(frame: pd.DataFrame, *, width_fixed: str, heads_fixed: str) -> Itera
         return
     told = f"{spans['heads']:+.1f} points by heads at one width, {spans['width']:+.1f} by width at one h"
     yield Verdict(claim, spans["heads"] > spans["width"], told)
+
+
+def beside_the_grid(frame: pd.DataFrame, *, grid: str, others: Sequence[str]) -> Iterator[Verdict]:
+    """Whether cells that were also trained in another way are as accurate as those of the grid."""
+    for variant in others:
+        for (heads, length), members in frame[frame["variant"] == variant].groupby(["heads", "length"]):
+            of_grid = (frame["variant"] == grid) & (frame["heads"] == heads) & (frame["length"] == length)
+            claim = f"{variant}, h = {heads} and T = {length} are as accurate as in the grid, within a point"
+            told, moved = [], []
+            for split in ("train", "validation"):
+                there, here = (rows[f"{split}_error"].dropna() for rows in (frame[of_grid], members))
+                if there.empty or here.empty:
+                    break
+                moved.append(100 * abs(here.mean() - there.mean()))
+                shares = [
+                    f"{100 * (1 - side.mean()):.1f}% ± {100 * side.std():.1f}" for side in (here, there)
+                ]
+                told.append(f"{split} {shares[0]} against {shares[1]}")
+            if len(told) < 2:
+                yield Verdict(claim, None, "a cell has no member that finished")
+            else:
+                yield Verdict(claim, bool(max(moved) <= 1), f"{', '.join(told)}; ± over {len(members)} seeds")
 
 
 def _means(frame: pd.DataFrame) -> pd.DataFrame:

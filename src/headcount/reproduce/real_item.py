@@ -17,6 +17,7 @@ from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import Item, Panel
 from headcount.reproduce.paper import Cells
 from headcount.reproduce.real_claims import (
+    beside_the_grid,
     falls_with_length,
     follows,
     paper_s_law,
@@ -29,6 +30,8 @@ from headcount.reproduce.recipe import Recipe
 from headcount.reproduce.summary import summarise
 
 GRID, WIDTH_FIXED, HEADS_FIXED = "grid", "width fixed, heads varied", "heads fixed, width varied"
+IN_FLOAT32, JOINED = "in float32", "all tokens kept"
+FAST: EncoderPrecision = "bfloat16"
 FEEDFORWARD = 4  # times the width
 Trials = Mapping[str, tuple[Trial, ...]]
 Shape = VitShape | RerankerShape
@@ -115,6 +118,7 @@ def real_item(
             paper_s_law(grid),
             *reversal(grid, train),
             *follows(frame, width_fixed=WIDTH_FIXED, heads_fixed=HEADS_FIXED),
+            *beside_the_grid(frame, grid=GRID, others=(IN_FLOAT32, JOINED)),
         ]
 
     return RealItem(
@@ -148,30 +152,38 @@ def with_controls(
     head_dim: int,
     width: int,
     fixed: int,
+    precise: tuple[int, int],
 ) -> Trials:
     """The paper's grid, in which the width grows with the heads, and two controls that part the two.
 
     - `width`: at which the heads vary; `fixed`: the heads at which the width does; at the shorter lengths.
+    - `precise`: the cell that is trained in float32 too, where the grid is not.
     """
     if recipe.quick:
         width, fixed = max(heads) * head_dim, max(heads)
-    precision: EncoderPrecision = "float32" if recipe.quick else "bfloat16"
+    precision: EncoderPrecision = "float32" if recipe.quick else FAST
     shapes = {
         GRID: [(count, head_dim) for count in heads],
         WIDTH_FIXED: [(count, width // count) for count in heads if width % count == 0],
         HEADS_FIXED: [(fixed, count * head_dim // fixed) for count in heads if count * head_dim % fixed == 0],
     }
-    return {
+
+    def of_shape(count: int, size: int, length: int, precision: EncoderPrecision) -> Iterator[RealTrial]:
+        return trials(EncoderShape(count, size, 1, FEEDFORWARD * count * size, precision=precision), length)
+
+    found = {
         name: tuple(
             trial
             for length in lengths[: None if name == GRID else 1 if recipe.quick else 2]
             for count, size in of_these
-            for trial in trials(
-                EncoderShape(count, size, 1, FEEDFORWARD * count * size, precision=precision), length
-            )
+            for trial in of_shape(count, size, length, precision)
         )
         for name, of_these in shapes.items()
     }
+    if recipe.quick:
+        return found
+    count, length = precise
+    return {**found, IN_FLOAT32: tuple(of_shape(count, head_dim, length, "float32"))}
 
 
 def wrong(
