@@ -1,7 +1,9 @@
 """`headcount estimate` and `HeadCount().fit`, with members small enough for a test."""
 
 import json
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -13,6 +15,7 @@ from headcount.errors import InvalidInput
 from headcount.estimate import members, study
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate
+from headcount.specfile import EXAMPLE
 from headcount.tasks import max_sum
 from headcount.tasks.arrays import data_set
 
@@ -76,7 +79,9 @@ def test_what_is_printed_fits_a_terminal(monkeypatch, capsys, tmp_path):
 def test_mistakes_are_one_line_and_leave_nothing_behind(monkeypatch, capsys, tmp_path):
     np.savez(tmp_path / "nan.npz", x=np.where(X > 2, np.nan, X), y=Y)
     np.savez(tmp_path / "fine.npz", x=X, y=Y)
+    np.savez(tmp_path / "steady.npz", x=X, y=in_one_split(2))
     for arguments in (
+        (tmp_path / "steady.npz",),
         (tmp_path / "nowhere.npz",),
         (tmp_path / "nan.npz",),
         (tmp_path / "fine.npz", "--target", "guess"),
@@ -86,6 +91,62 @@ def test_mistakes_are_one_line_and_leave_nothing_behind(monkeypatch, capsys, tmp
         told = capsys.readouterr()
         assert told.err.count("\n") == 1 and told.err.startswith("headcount: error: ") and not told.out
         assert not (tmp_path / "out").exists()
+
+
+def in_one_split(split: int) -> np.ndarray:
+    """Zeros, and a few ones that all fall into the training (0), validation (1) or test (2) split."""
+    y, order = np.zeros(len(X)), np.random.default_rng(0).permutation(len(X))
+    y[order[{0: slice(5), 1: slice(300, 305), 2: slice(-5, None)}[split]]] = 1
+    return y
+
+
+@pytest.mark.parametrize("split", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["a number", "the second of two numbers", "a label"])
+def test_a_target_that_varies_in_one_split_alone_is_refused_before_anything_is_written(kind, split, tmp_path):
+    y = in_one_split(split)
+    y = {"a number": y, "the second of two numbers": np.stack([Y, y], axis=1), "a label": y.astype(int)}[kind]
+    with pytest.raises(InvalidInput, match=r"y is constant in the (training|validation|test) split"):
+        HeadCount(out=tmp_path / "out", most_heads=3).fit(X, y)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("out", ["a file", "a file/below", "/proc/nowhere"])
+@pytest.mark.parametrize("asked", ["estimate", "sweep", "demo"])
+def test_a_folder_that_cannot_be_is_named_in_one_line(asked, out, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    np.savez("fine.npz", x=X, y=Y)
+    Path("spec.toml").write_text(EXAMPLE)
+    Path("a file").write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    given = {"estimate": ["fine.npz"], "sweep": ["spec.toml"], "demo": []}[asked]
+    monkeypatch.setattr("sys.argv", ["headcount", asked, *given, "--out", out])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    told = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert told.count("\n") == 1 and f"--out = {out}: " in told and "probe" not in told
+    assert sorted(tmp_path.rglob("*")) == before and Path("a file").read_text() == "mine"
+
+
+def test_an_estimate_is_written_over_by_nothing_else(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    np.savez("mine.npz", x=X, y=Y)
+    np.savez("other.npz", x=X, y=-Y)
+    Path("spec.toml").write_text(EXAMPLE)
+    assert called(monkeypatch, "mine.npz", "--out", "out", "--most-heads", 3, "--no-positions") == 0
+    written = {name: Path("out", name).read_bytes() for name in ("estimate.json", "report.html")}
+    for arguments, line in (
+        (["estimate", "other.npz", "--out", "out"], "estimate of other data ('mine.npz')"),
+        (["report", "out"], "out: holds an estimate"),
+        (["sweep", "spec.toml", "--out", "out"], "out: holds an estimate"),
+    ):
+        capsys.readouterr()
+        monkeypatch.setattr("sys.argv", ["headcount", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        told = capsys.readouterr().err
+        assert ended.value.code == 2 and told.count("\n") == 1 and line in told
+        assert {name: Path("out", name).read_bytes() for name in written} == written
 
 
 def test_a_study_goes_on_from_wherever_it_was_stopped(tmp_path):
@@ -144,6 +205,23 @@ def test_a_file_that_lost_a_part_is_made_again(lost, tmp_path):
     assert started_again(tmp_path).next_stage() == stage
     assert first_stage_trained(tmp_path) == stage
     assert started_again(tmp_path).next_stage() != stage
+
+
+def test_a_damaged_shard_is_trained_again_once(tmp_path):
+    """The run sets the damaged one aside and writes another under its name."""
+    stage = first_stage_trained(tmp_path)
+    shard = next((tmp_path / "shards").iterdir())
+    os.truncate(shard, 50)
+    asked = started_again(tmp_path)
+    assert asked.next_stage() == stage
+    for _ in run(stage.trials, asked.store, keep_models=True):
+        pass
+    assert asked.next_stage() != stage
+
+
+def test_a_stage_that_leaves_nothing_behind_is_not_asked_for_again(tmp_path):
+    with pytest.raises(InvalidInput, match="cannot be read back"):
+        list(started_again(tmp_path).stages())
 
 
 def started_again(folder):

@@ -29,6 +29,22 @@ def test_the_exponents_are_found_over_groups(exponents):
     np.testing.assert_allclose([row["slope"] for row in found["slopes"]], exponents, atol=1e-6)
 
 
+def test_errors_are_shares_of_how_much_the_targets_of_a_length_vary():
+    """Targets whose variance falls as the errors do: then nothing changes with the length."""
+    targets = np.random.default_rng(0).normal(size=(len(LENGTHS), 1)) * (LENGTHS**-0.5)[:, None]
+    (row,) = over_groups(curve(-1.0), LENGTHS, targets)["slopes"]
+    assert row["slope"] == pytest.approx(0, abs=0.15)
+
+
+def test_the_interval_holds_the_slope_that_made_the_errors():
+    noisy = LENGTHS**0.5 * np.random.default_rng(1).exponential(size=len(LENGTHS))
+    (row,) = over_groups(Curve((Tried(1, 0.1, np.zeros((len(LENGTHS), 1)), noisy),), labels=False), LENGTHS)[
+        "slopes"
+    ]
+    low, high = row["interval"]
+    assert low < 0.5 < high and high - low < 0.5
+
+
 @given(st.lists(st.integers(2, 9), min_size=8, max_size=40))
 def test_any_lengths_are_grouped_or_say_nothing(lengths):
     sizes = np.array(lengths)

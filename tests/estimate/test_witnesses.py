@@ -29,6 +29,14 @@ def test_another_number_of_tokens_that_matter_widens_the_interval(tokens, interv
     assert (len(found.reasons) > 1) == (interval != (3, 3))
 
 
+def test_far_fewer_tokens_than_heads_contradict_the_sweep():
+    seven = replace(THREE, dimension=7, interval=(6, 7))
+    found = witnessed(seven, tokens=2)
+    assert (found.dimension, found.verdict, found.recommended_heads) == (None, "cannot tell", None)
+    assert "2 tokens" in found.sentence and "the sweep says 7" in found.sentence
+    assert witnessed(seven, tokens=5).dimension == 7
+
+
 def pair(heads, gap, agreed=16):
     return Witness(heads, gap, gap, agreed, 16)
 

@@ -93,7 +93,8 @@ class HeadCount:
                 data, folder, most_heads=self.most_heads, positions=self.positions, seed=self.seed
             )
             study = replace(study, half=half)
-            while (stage := study.next_stage()) is not None:
+            study.check()
+            for stage in study.stages():
                 for _ in run(stage.trials, study.store, keep_models=True):
                     pass
             self.early = study.early_estimate()

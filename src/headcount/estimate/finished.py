@@ -43,10 +43,10 @@ class FinishedMembers:
         return {trial.id: self._outputs[trial.id] for trial in trials}
 
     def _look(self) -> None:
-        """Read the shards that are new."""
-        new = set(self._store.shards.glob("*.parquet")) - self._shards
-        for shard in map(read_shard, sorted(new)):
+        """Read the shards that are new; one that cannot be used may be written again under its name."""
+        for path in sorted(set(self._store.shards.glob("*.parquet")) - self._shards):
+            shard = read_shard(path)
             if isinstance(shard, pa.Table):
                 columns = (shard[name].to_pylist() for name in ("trial", "validation_error"))
                 self._errors |= zip(*columns, strict=True)
-        self._shards |= new
+                self._shards.add(path)

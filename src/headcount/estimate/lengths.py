@@ -8,18 +8,26 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from headcount.estimate.curve import Curve, Point
 
 GROUPS = 3
+RESAMPLES = 200
 _SMALLEST = 1e-12
 
 
-def over_groups(curve: Curve, lengths: Int[np.ndarray, " sample"]) -> dict[str, Any] | None:
+def over_groups(
+    curve: Curve,
+    lengths: Int[np.ndarray, " sample"],
+    targets: Float[np.ndarray, "sample output"] | None = None,
+) -> dict[str, Any] | None:
     """The slope of log error on log T for each head count, over thirds of the sequences by length.
 
-    None where their lengths do not differ enough to be told apart.
+    An error is a share of the variance of the targets in its third: the maximum over many tokens varies less
+    than that over few. None where their lengths do not differ enough to be told apart.
+
+    - `targets`: numbers; None where labels are learnt, whose errors are shares already.
     """
     between = np.quantile(lengths, np.arange(1, GROUPS) / GROUPS)
     group = np.searchsorted(between, lengths)
@@ -27,12 +35,23 @@ def over_groups(curve: Curve, lengths: Int[np.ndarray, " sample"]) -> dict[str, 
     if len(groups) < 2:
         return None
     means = [float(lengths[members].mean()) for members in groups]
-    slopes = []
-    for heads in curve.heads:
+    spreads = [1.0 if targets is None else float(targets[members].var(axis=0).mean()) for members in groups]
+
+    def slope(parts: Sequence[np.ndarray]) -> float:
+        levels = [
+            np.log(max(part.mean() / max(spread, _SMALLEST), _SMALLEST))
+            for part, spread in zip(parts, spreads, strict=True)
+        ]
+        return float(np.polyfit(np.log(means), levels, 1)[0])
+
+    def of(heads: int) -> dict[str, Any]:
         costs = curve.selected(heads).costs
-        levels = [np.log(max(costs[members].mean(), _SMALLEST)) for members in groups]
-        slopes.append({"heads": heads, "slope": float(np.polyfit(np.log(means), levels, 1)[0])})
-    return {"lengths": means, "slopes": slopes}
+        parts, random = [costs[members] for members in groups], np.random.default_rng(heads)
+        drawn = [slope([random.choice(part, len(part)) for part in parts]) for _ in range(RESAMPLES)]
+        ends = np.quantile(drawn, [0.025, 0.975])
+        return {"heads": heads, "slope": slope(parts), "interval": [float(end) for end in ends]}
+
+    return {"lengths": means, "slopes": [of(heads) for heads in curve.heads]}
 
 
 def over_two(short: Sequence[Point], long: Sequence[Point], *, lengths: tuple[int, int]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ and starts enough not to need another try.
 What is next follows from what the store holds and from nothing else, so a study that was killed goes on.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from jaxtyping import Float
 from headcount.engine import Store, Trial, this_machine
 from headcount.engine.data import Split, data_of
 from headcount.engine.judgement import sample_costs
+from headcount.errors import InvalidInput
 from headcount.estimate.collisions import SEQUENCES, Witness, can_be_moved, collisions
 from headcount.estimate.curve import Curve, Tried
 from headcount.estimate.finished import FinishedMembers
@@ -81,6 +82,12 @@ class Study:
             recipe = replace(recipe, steps=STEPS_ON_GPU, starts=starts, more_starts=())
         return cls(data, Store(folder), recipe, positions=positions, thorough=on_gpu, seed=seed)
 
+    def check(self) -> None:
+        """Refuse samples that leave a split with nothing to learn from or to judge by."""
+        for data in (self.data, self.half):
+            if data is not None:
+                data_of(self.recipe.trials(data, (1,), seed=self.seed)[:1])
+
     def next_stage(self) -> Stage | None:
         """What must be trained before more can be said; None when all is."""
         for stage in (self._probe, self._quick_sweep, self._sweep, self._half_sweep):
@@ -88,6 +95,15 @@ class Study:
             if self._outputs(made.trials) is None:
                 return made
         return None
+
+    def stages(self) -> Iterator[Stage]:
+        """What must be trained, one stage after the other; each before the next is asked for."""
+        before = None
+        while (stage := self.next_stage()) is not None:
+            if stage == before:
+                raise InvalidInput(f"{self.store.folder}: what was just trained cannot be read back from it")
+            yield stage
+            before = stage
 
     def early_estimate(self) -> Estimate:
         """What the quick sweep says."""
@@ -99,11 +115,14 @@ class Study:
         faint = matter.counts(FAINT)
         share = float(np.median(faint / self._visible(len(faint))))
         found = pooled(decide(curve), share, count=float(np.median(faint)))
-        fits = not self.data.classes and min(point.value for point in found.errors) < GOOD_FIT
+        lowest = min((point.value for point in found.errors), default=np.inf)
+        fits = not self.data.classes and lowest < GOOD_FIT
         tokens = matter.typical(SALIENT, QUANTILE)
         found = witnessed(found, tokens=tokens if fits else None)
         pairs = self._collisions(found)
+        early = self.early_estimate()
         evidence = {
+            "early": {"dimension": early.dimension, "interval": early.interval, "verdict": early.verdict},
             "salience": {
                 "threshold": SALIENT,
                 "quantile": QUANTILE,
@@ -154,7 +173,9 @@ class Study:
             return over_two(*errors, lengths=(self.half.length, self.data.length))
         if self._test.mask is None:
             return None
-        return over_groups(self._curve(self._sweep().trials), np.asarray(self._test.mask)[0].sum(axis=1))
+        lengths = np.asarray(self._test.mask)[0].sum(axis=1)
+        targets = None if self.data.classes else np.asarray(self._test.y)[0]
+        return over_groups(self._curve(self._sweep().trials), lengths, targets)
 
     def _collisions(self, found: Estimate) -> tuple[Witness, ...]:
         """Pairs that D − 1 and D heads cannot tell apart, where the sweep leaves D in doubt."""

@@ -15,7 +15,7 @@ LEARNT_NOTHING = 0.97  # an error above this is that of a member that knows noth
 CONFIDENCE = 0.95
 WIDEST = 4  # an interval with more values than this tells nothing
 POOLING = 0.8  # of the tokens: a target that moves with so many pools
-NEAR = 2  # a number of tokens this near to D speaks of D
+NEAR = 2  # tokens that matter beyond D speak of D where they are no more than these; else the target pools
 WIDER = 3  # times the gap of D heads: that of D − 1, where the two bear D out
 GOOD_ENOUGH = 2e-3  # an error below this may fall as it likes
 A_FALL, TWO_FALLS = 1.1, 1.35  # of the error, over one head count and over two, that goes on
@@ -46,9 +46,10 @@ class Estimate:
         """The verdict as one says it."""
         if self.dimension is None or self.interval is None:
             return f"Cannot tell how many heads this task needs: {self.reasons[0]}"
-        if self.dimension == 1:
-            return f"One head is enough: {self.reasons[0]}"
         low, high = self.interval
+        if self.dimension == 1:
+            span = "" if high == 1 else f" (95% interval of D: {low} to {high})"
+            return f"One head is enough{span}: {self.reasons[0]}"
         span = f"95% interval: {low} alone" if low == high else f"95% interval: {low} to {high}"
         return (
             f"This task retrieves D = {self.dimension} things at once ({span}): "
@@ -139,17 +140,26 @@ def pooled(found: Estimate, share: float, *, count: float) -> Estimate:
 def witnessed(found: Estimate, *, tokens: int | None) -> Estimate:
     """The estimate beside the number of tokens that matter: where that is another, the interval holds both.
 
-    A number far from D is that of a target that pools, and says nothing of D.
+    A number far above D is that of a target that pools, and says nothing of D. One far below it says that the
+    members have not learnt to retrieve with few heads what few heads could: then nothing can be told.
     """
     if found.dimension is None or found.interval is None or tokens is None:
         return found
-    if tokens == found.dimension or abs(tokens - found.dimension) > NEAR:
+    if tokens == found.dimension or tokens > found.dimension + NEAR:
         return found
-    reason = (
-        f"{tokens} tokens of a sequence matter at once, where the sweep says {found.dimension}; "
-        "the interval holds both."
+    told = f"{tokens} tokens of a sequence matter at once, where the sweep says {found.dimension}"
+    wider = _with(found, tokens, f"{told}; the interval holds both.")
+    low, high = wider.interval or found.interval
+    if high - low < WIDEST:
+        return wider
+    reason = f"{told}. Longer training, more data or other features may bring the two together."
+    return replace(
+        wider,
+        dimension=None,
+        verdict="cannot tell",
+        recommended_heads=None,
+        reasons=(reason, *found.reasons),
     )
-    return _with(found, tokens, reason)
 
 
 def collided(found: Estimate, pairs: Sequence[Witness]) -> Estimate:
