@@ -29,7 +29,7 @@ from headcount.reproduce.real_claims import (
     rises_with_heads,
     where_length_fades,
 )
-from headcount.reproduce.real_item import GRID, HEADS_FIXED, WIDTH_FIXED
+from headcount.reproduce.real_item import GRID, HEADS_FIXED, IN_FLOAT32, JOINED, STOPPED, WIDTH_FIXED
 from headcount.reproduce.real_transition import right_answers, transitions
 
 HEADS, LENGTHS = (1, 2, 4, 8), (8, 16, 64)
@@ -78,6 +78,21 @@ def test_a_frame_of_it_becomes_panels_and_verdicts(name):
     words = {verdict.claim: verdict.holds for verdict in verdicts}
     assert words["training accuracy rises with h, at every T"]
     assert not words["accuracy follows the heads and not the width that grows with them"]
+
+
+def test_in_full_the_grid_has_more_beside_it():
+    """A cell in float32; of MS MARCO also one with all tokens kept, and the grid stopped early."""
+    item, recipe = bound("msmarco"), FULL.with_seeds(2)
+    named = item.named(recipe)
+    rows = [row(trial, 0.2 / trial.architecture.heads) for trials in named.values() for trial in trials]
+    frame = item.rows(pd.DataFrame(rows).drop_duplicates("trial"), recipe)
+    claims = [verdict.claim for verdict in item.judge(frame)]
+    assert {trial.architecture.precision for trial in named[IN_FLOAT32]} == {"float32"}
+    steps = {variant: {trial.training.steps for trial in named[variant]} for variant in (STOPPED, GRID)}
+    assert max(steps[STOPPED]) <= min(steps[GRID]) / 10
+    for variant, count in ((IN_FLOAT32, 1), (JOINED, 1), (STOPPED, 4)):
+        assert sum(claim.startswith(variant) for claim in claims) == count
+    assert any(STOPPED in panel.title and panel.table["paper"].notna().all() for panel in item.panels(frame))
 
 
 def row(trial, error):

@@ -19,7 +19,9 @@ from headcount.reproduce.paper_real import MSMARCO_TRAIN, MSMARCO_VALIDATION
 from headcount.reproduce.real_item import (
     FAST,
     FEEDFORWARD,
+    GRID,
     JOINED,
+    STOPPED,
     Trials,
     real_item,
     replicated,
@@ -33,6 +35,7 @@ from headcount.tasks.msmarco_source import SITE
 LAYERS, HEAD_DIM, DROPOUT = 2, 32, 0.0
 HEADS, LENGTHS = (1, 2, 4, 6, 8, 12, 16), (8, 16, 32, 64)
 EPOCHS, BATCH, RATE = 60, 128, 1e-3
+FEW_EPOCHS, FEW_HEADS = 6, (1, 2, 4, 8)  # the grid again, stopped long before it has learnt all
 WIDTH, FIXED = 192, 8  # of the controls: the width at which heads vary, the heads at which the width does
 PRECISE, WHOLE = (1, 32), (4, 8)  # heads and T of the cells also trained in float32; with all tokens kept
 QUICK_HEADS, QUICK_LENGTHS, QUICK_QUERIES, QUICK_EPOCHS = (1, 2, 4), (8, 16), 800, 20
@@ -64,16 +67,18 @@ def make(recipe: Recipe, data: RealData) -> Trials:
     count, length = WHOLE
     encoder = EncoderShape(count, HEAD_DIM, LAYERS, FEEDFORWARD * count * HEAD_DIM, precision=FAST)
     joined = replicated(recipe, data, JoinedShape(encoder, embedding), length, RATE, training)
-    return {**found, JOINED: tuple(joined)}
+    few = _training(recipe, given, epochs=FEW_EPOCHS)
+    stopped = (replace(trial, training=few) for trial in found[GRID] if trial.architecture.heads in FEW_HEADS)
+    return {**found, JOINED: tuple(joined), STOPPED: tuple(stopped)}
 
 
-def _training(recipe: Recipe, given: EmbeddedRankings) -> Training:
+def _training(recipe: Recipe, given: EmbeddedRankings, *, epochs: int = EPOCHS) -> Training:
     queries, checked = len(given.rankings.train), len(given.rankings.validation)
     if recipe.quick:
         queries, checked = min(queries, QUICK_QUERIES), min(checked, QUICK_QUERIES)
     an_epoch = -(-queries // BATCH)
     return Training(
-        steps=(QUICK_EPOCHS if recipe.quick else EPOCHS) * an_epoch,
+        steps=(QUICK_EPOCHS if recipe.quick else epochs) * an_epoch,
         batch_size=BATCH,
         weight_decay=0.01,
         train_samples=queries,

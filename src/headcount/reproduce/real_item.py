@@ -30,7 +30,7 @@ from headcount.reproduce.recipe import Recipe
 from headcount.reproduce.summary import summarise
 
 GRID, WIDTH_FIXED, HEADS_FIXED = "grid", "width fixed, heads varied", "heads fixed, width varied"
-IN_FLOAT32, JOINED = "in float32", "all tokens kept"
+IN_FLOAT32, JOINED, STOPPED = "in float32", "all tokens kept", "stopped early"
 FAST: EncoderPrecision = "bfloat16"
 FEEDFORWARD = 4  # times the width
 Trials = Mapping[str, tuple[Trial, ...]]
@@ -99,6 +99,11 @@ def real_item(
                 ("validation", "validation", validation),
             )
         ]
+        stopped = frame[frame["variant"] == STOPPED]
+        if not stopped.empty:
+            title = f"training samples that are wrong: {STOPPED}"
+            table = wrong(stopped, "train", train)
+            shown.append(Panel(title, table, value="share wrong", selected=False))
         for variant, axis in ((WIDTH_FIXED, "heads"), (HEADS_FIXED, "width")):
             members = frame[frame["variant"] == variant]
             if not members.empty:
@@ -109,16 +114,22 @@ def real_item(
                 )
         return shown
 
-    def judge(frame: pd.DataFrame) -> list[Verdict]:
-        grid = frame[frame["variant"] == GRID]
+    def shape_of(grid: pd.DataFrame) -> list[Verdict]:
         return [
             rises_with_heads(grid),
             falls_with_length(grid),
             where_length_fades(grid),
             paper_s_law(grid),
+        ]
+
+    def judge(frame: pd.DataFrame) -> list[Verdict]:
+        grid, stopped = (frame[frame["variant"] == variant] for variant in (GRID, STOPPED))
+        return [
+            *shape_of(grid),
             *reversal(grid, train),
             *follows(frame, width_fixed=WIDTH_FIXED, heads_fixed=HEADS_FIXED),
             *beside_the_grid(frame, grid=GRID, others=(IN_FLOAT32, JOINED)),
+            *([] if stopped.empty else (said_of(STOPPED, verdict) for verdict in shape_of(stopped))),
         ]
 
     return RealItem(
@@ -133,6 +144,11 @@ def real_item(
         where=where,
         seeds=seeds,
     )
+
+
+def said_of(variant: str, verdict: Verdict) -> Verdict:
+    """A verdict on another grid than the main one."""
+    return replace(verdict, claim=f"{variant}: {verdict.claim}")
 
 
 def replicated(
