@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 from statistics import median
@@ -21,7 +21,9 @@ from headcount.report import error_against_length, save_chart
 from headcount.report.collisions_chart import collisions_chart
 from headcount.report.panel_chart import panels_chart
 from headcount.report.reproduction import columns, written
-from headcount.reproduce import FULL, ITEMS
+from headcount.reproduce import FULL, ITEMS, REAL_ITEMS
+from headcount.reproduce.claims import Verdict
+from headcount.reproduce.item import Item
 from headcount.reproduce.polishing import to_polish
 
 ROOT = Path(__file__).parent.parent
@@ -29,6 +31,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 PICTURE = ROOT / "docs" / "transition.svg"
 COLLISIONS = ROOT / "docs" / "theory" / "collisions.svg"
 REPRODUCED = ROOT / "docs" / "reproduced"
+NOT_RUN = "(Not run in full yet.)"
 
 
 def estimated(name: str) -> str:
@@ -143,9 +146,21 @@ def rates() -> str:
 def reproduced(name: str) -> str:
     """The verdicts on an item, its picture, and its cells beside the paper's, folded away."""
     item, rows = ITEMS[name], _rows_of(name)
+    return NOT_RUN if rows is None else _told(item, rows, item.judge(rows))
+
+
+def reproduced_on_real_data(name: str) -> str:
+    """The same of an experiment on data that a person has to bring."""
+    item, rows = REAL_ITEMS[name], _real_rows_of(name)
     if rows is None:
-        return "(Not run in full yet.)"
-    lines = [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in item.judge(rows)]
+        return NOT_RUN
+    closer = [Verdict(**verdict) for verdict in _json(f"{name}.json")["closer"]]
+    return _told(item, rows, [*item.judge(rows), *closer])
+
+
+def _told(item: Item, rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
+    name = item.name
+    lines = [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in verdicts]
     lines += ["", f"![{item.title}](reproduced/{name}.svg)", "", "<details><summary>All cells</summary>"]
     for panel in item.panels(rows):
         names = columns(panel)
@@ -243,6 +258,12 @@ def _rows_of(name: str) -> pd.DataFrame | None:
     return item.rows(frame, FULL, [wanted for _, wanted in to_polish(item, FULL, frame)])
 
 
+def _real_rows_of(name: str) -> pd.DataFrame | None:
+    """The rows that benchmarks/real.py wrote, once all members were trained."""
+    path = RESULTS / f"{name}.parquet"
+    return pd.read_parquet(path) if path.exists() else None
+
+
 def _json(name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((RESULTS / name).read_text())
     return found
@@ -264,6 +285,7 @@ QUOTES: dict[str, Callable[[], str]] = {
     "cluster": cluster,
     "ten_million": ten_million,
     **{f"reproduced_{name}": partial(reproduced, name) for name in ITEMS},
+    **{f"reproduced_{name}": partial(reproduced_on_real_data, name) for name in REAL_ITEMS},
 }
 
 
@@ -292,9 +314,11 @@ def main() -> None:
     found = _json("collisions.json")["collisions"]
     save_chart(collisions_chart(found, dimension=4, title="max_sum, D = 4, d = 4"), COLLISIONS)
     REPRODUCED.mkdir(exist_ok=True)
-    for name, item in ITEMS.items():
-        if (rows := _rows_of(name)) is not None:
-            save_chart(panels_chart(item.panels(rows)), REPRODUCED / f"{name}.svg")
+    found_rows = ((item, _rows_of(name)) for name, item in ITEMS.items())
+    real_rows = ((item, _real_rows_of(name)) for name, item in REAL_ITEMS.items())
+    for item, rows in (*found_rows, *real_rows):
+        if rows is not None:
+            save_chart(panels_chart(item.panels(rows)), REPRODUCED / f"{item.name}.svg")
 
 
 if __name__ == "__main__":

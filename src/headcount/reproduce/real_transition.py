@@ -37,7 +37,8 @@ def transitions(trials: Sequence[Trial], store: Store) -> list[Verdict]:
             continue
         found = decide(Curve(tried, labels=True))
         holds = None if found.dimension is None else found.dimension > 1
-        verdicts.append(Verdict(claim, holds, found.sentence.removesuffix(".")))
+        told = found.sentence.partition(" Try --")[0]  # options of another command
+        verdicts.append(Verdict(claim, holds, told.removesuffix(".")))
     return verdicts
 
 
