@@ -1,6 +1,7 @@
 """The command line: a thin skin over the library. Mistakes are one line, and exit code 2."""
 
 import json
+import os
 import shlex
 import sys
 from collections.abc import Collection, Sequence
@@ -19,7 +20,7 @@ from headcount.commands.density import density
 from headcount.commands.engines import Address, Engine, EngineName
 from headcount.commands.estimate import estimate
 from headcount.commands.merge import merge
-from headcount.commands.options import AsJson, Out
+from headcount.commands.options import AsJson, Out, check_writable
 from headcount.commands.rates import rates
 from headcount.commands.reproduce import reproduce
 from headcount.commands.training import INTERRUPTED
@@ -67,6 +68,7 @@ def demo(
     if not place.name:
         raise InvalidInput(f"--out = {out}: allowed is a folder with a name")
     example = out.parent / f"{place.name}.npz" if out.name else place.with_name(f"{place.name}.npz")
+    check_writable(out)
     write_whole(example, lambda file: np.savez(file, **example_data(seed=seed)))  # type: ignore[arg-type]
     estimate(example, out, seed=seed, as_json=as_json)
 
@@ -113,8 +115,10 @@ def report(
     """Make the page again, from the results alone."""
     from headcount.engine import Store
 
+    store = Store(folder)
+    _holds_no_estimate(store)
     _report(
-        Store(folder),
+        store,
         title=folder.resolve().name,
         command=f"headcount report {shlex.quote(str(folder))}",
         as_json=as_json,
@@ -165,6 +169,7 @@ def _run(
     from headcount.engine import Store
 
     store = Store(out)
+    _holds_no_estimate(store)
     seen = train_in_view(trials, store, command=command, quiet=as_json, engine=engine)
     _report(store, title=title, command=command, as_json=as_json, told=seen.problems)
     if seen.given_up:
@@ -174,6 +179,15 @@ def _run(
             file=sys.stderr,
         )
         raise typer.Exit(INCOMPLETE)
+
+
+def _holds_no_estimate(store: "Store") -> None:
+    """An estimate's page is not written over by a sweep's, which says other things."""
+    if os.path.exists(store.estimate):  # noqa: PTH110  # unlike a path's own, it takes any name
+        raise InvalidInput(
+            f"{store.folder}: holds an estimate, and `headcount estimate` writes its page; "
+            "allowed is another folder"
+        )
 
 
 def _report(store: "Store", *, title: str, command: str, as_json: bool, told: Collection[str] = ()) -> None:

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -39,6 +40,27 @@ def test_a_feature_that_never_changes_is_left_out_of_the_scale():
     assert not data.x[..., 2].any()
 
 
+@pytest.mark.parametrize("sizes", [(1e-15, 1e6), (1e160, 1e-160), (1e300, 1e-300)])
+def test_a_feature_of_any_size_is_standardised(sizes):
+    np.testing.assert_allclose(data_set(X * sizes, Y).x, data_set(X, Y).x, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("size", "shift"), [(1e-13, 0), (1e-200, 0), (1e160, 0), (1e300, 0), (1, 1e13)])
+def test_targets_of_any_size_can_be_learnt(size, shift):
+    data = data_set(X, size * Y + shift)
+    np.testing.assert_allclose(data.y[:, 0], (Y - Y.mean()) / Y.std(), rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(data_set(X, Y).y[:, 0], Y)
+
+
+def test_a_long_constant_column_is_constant_to_the_last_digit():
+    x = np.concatenate(
+        [np.random.default_rng(1).normal(size=(50_000, 4, 1)), np.full((50_000, 4, 1), 0.1)], 2
+    )
+    assert not data_set(x, x[:, 0, 0]).x[..., 1].any()
+    with pytest.raises(InvalidInput, match="constant"):
+        data_set(x, np.full((50_000, 2), 0.1))
+
+
 class Tensor:
     """As PyTorch has it: on a device and with a gradient, an array must be asked for in steps."""
 
@@ -61,6 +83,15 @@ def test_arrays_of_other_libraries_are_the_same_data():
     for other in (jnp.asarray, Tensor):
         made = data_set(other(X.astype(np.float32)), other(Y.astype(np.float32)))
         assert made.fingerprint == plain.fingerprint
+
+
+def test_halves_of_any_library_and_order_are_the_same_data():
+    halves = X.astype(np.float16)
+    plain = data_set(halves.astype(np.float64), Y).fingerprint
+    assert data_set(halves, Y).fingerprint == plain
+    assert data_set(np.asfortranarray(halves), Y[:, None]).fingerprint == plain
+    brain = jnp.asarray(X, jnp.bfloat16)
+    assert data_set(brain, Y).fingerprint == data_set(brain.astype(jnp.float32), Y).fingerprint
 
 
 def test_sequences_of_different_lengths_are_padded_and_masked():
@@ -92,6 +123,9 @@ def test_whole_number_tokens_get_codes_that_tell_them_apart(vocabulary, size):
         (LABELS, "auto", ("0", "1")),
         (LABELS.astype(bool), "auto", ("False", "True")),
         (np.where(LABELS, "cat", "dog"), "auto", ("cat", "dog")),
+        (np.where(LABELS, "cat", "dog").astype(object), "auto", ("cat", "dog")),
+        (pd.Series(np.where(LABELS, "cat", "dog")), "auto", ("cat", "dog")),
+        (pd.Series(np.where(LABELS, "cat", "dog")).astype("category"), "auto", ("cat", "dog")),
         (LABELS, "numbers", ()),
         (np.arange(240), "auto", ()),
         (LABELS.astype(float), "auto", ()),
@@ -143,6 +177,7 @@ REFUSED = {
     "text as numbers": ((X, np.where(LABELS, "a", "b"), None, "numbers"), "text"),
     "text for tokens": ((np.full((240, 6), "a"), Y), "text"),
     "few samples": ((X[:199], Y[:199]), "199 samples"),
+    "more than the memory": ((np.broadcast_to(X[:1, :, :1], (240, 6, 10**11)), Y), "GB"),
     "one token": ((X[:, :1], Y), "1 token"),
     "a constant x": ((np.ones((240, 6, 1)), Y), "constant (1.0)"),
     "one word": ((np.ones((240, 6), int), Y), "constant (1)"),
@@ -153,6 +188,25 @@ REFUSED = {
     "a mask that hides a sequence": ((X, Y, np.arange(240)[:, None] != [[3] * 6]), "sample 3"),
     "a mask for a list": (([X[0], *X[1:, :5]], Y, np.ones((240, 6))), "lengths of their own"),
     "an empty sequence": (([X[0], X[1, :0], *X[2:]], Y), "sample 1"),
+    "tokens of different sizes in one sequence": (([[[1.0, 2.0], [3.0]], *X[1:].tolist()], Y), "sample 0"),
+    "tokens of different sizes in a list": (
+        ([[*X[0, :5].tolist(), [3.0]], *X[1:].tolist()], Y),
+        "differ in size",
+    ),
+    "a missing token": (([[None, *X[0, 1:].tolist()], *X[1:].tolist()], Y), "missing"),
+    "a missing number": (([[1, None, 3]] * 240, Y), "such as None"),
+    "words": (([["a", "b"][: 1 + place % 2] for place in range(240)], Y), "text"),
+    "a number for a sequence": (([1.0, *X[1:].tolist()], Y), "no sequence in sample 0"),
+    "an empty list": (([[], *X[1:].tolist()], Y), "no token in sample 0"),
+    "a masked array": ((np.ma.masked_greater(X, 20), Y), "`mask`"),
+    "a list of masked arrays": (([*np.ma.masked_greater(X, 20)], Y), "`mask`"),
+    "masked targets": ((X, np.ma.masked_greater(Y, 20)), "leave those samples out"),
+    "a mask that leaves one token": ((X, Y, np.arange(6) == np.zeros((240, 1))), "1 token"),
+    "one sequence in every sample": ((X[:1].repeat(240, axis=0), Y), "one sequence alone"),
+    "a target lost in rounding": ((X, 1e17 + Y), "no more than rounding"),
+    "features lost in rounding": ((1e17 + X, Y), "no more than rounding"),
+    "counts that look like labels": ((X, np.arange(240) % 7 * (np.arange(240) < 10)), "--target numbers"),
+    "labels and something else": ((X, np.array(["a", None] * 120, dtype=object)), "such as None"),
     "tokens of different sizes": (([X[0], X[1, :5, :1], *X[2:]], Y), "one size"),
     "an unknown kind of target": ((X, Y, None, "guess"), "allowed are auto, numbers, labels"),
 }
@@ -192,6 +246,16 @@ def test_files_that_cannot_be_used_are_refused_in_one_line(tmp_path):
     np.savez(tmp_path / "nan.npz", x=X, y=with_value(Y, np.nan))
     with (tmp_path / "array.npz").open("wb") as file:
         np.save(file, X)
+    np.savez_compressed(tmp_path / "zeroed.npz", x=X, y=Y)
+    content = bytearray((tmp_path / "zeroed.npz").read_bytes())
+    content[200:3000] = bytes(2800)
+    (tmp_path / "zeroed.npz").write_bytes(content)
+    uneven, holed = X.tolist(), X.tolist()
+    uneven[0][0], holed[0][0] = [1.0], None
+    pq.write_table(pa.table({"x": uneven, "y": Y}), tmp_path / "uneven.parquet")
+    pq.write_table(pa.table({"x": holed, "y": Y}), tmp_path / "holed.parquet")
+    words = [["the", "cat"][: 1 + place % 2] for place in range(240)]
+    pq.write_table(pa.table({"x": words, "y": Y}), tmp_path / "words.parquet")
     pq.write_table(pa.table({"tokens": [1, 2]}), tmp_path / "no_x.parquet")
     pq.write_table(pa.table({"x": [[1.0, 2.0], None], "y": [1.0, 2.0]}), tmp_path / "missing.parquet")
     told = {
@@ -207,6 +271,10 @@ def test_files_that_cannot_be_used_are_refused_in_one_line(tmp_path):
         "array.npz": "no .npz",
         "no_x.parquet": "no 'x'; it holds tokens",
         "missing.parquet": "1 missing",
+        "zeroed.npz": "cannot be read",
+        "uneven.parquet": "differ in size",
+        "holed.parquet": "missing",
+        "words.parquet": "text",
     }
     for name, line in told.items():
         with pytest.raises(InvalidInput) as refusal:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headcount.commands.options import AsJson, Out
+from headcount.commands.options import AsJson, Out, check_writable
+from headcount.errors import InvalidInput
+from headcount.validation import shown
 
 if TYPE_CHECKING:
     from headcount.estimate.study import Study
@@ -48,8 +50,11 @@ def estimate(
         f"--{'' if positions else 'no-'}positions --most-heads {most_heads} --seed {seed}"
     )
     study = Study.of(samples, out, most_heads=most_heads, positions=positions, seed=seed)
+    check_writable(out)
+    _is_of_the_same_data(study)
+    study.check()
     told_early = False
-    while (stage := study.next_stage()) is not None:
+    for stage in study.stages():
         if study.has_quick_sweep and not told_early:
             told_early = True
             _say(f"So far: {study.early_estimate().sentence}", quiet=as_json)
@@ -57,13 +62,28 @@ def estimate(
         train_in_view(stage.trials, study.store, command=command, quiet=as_json, keep_models=True)
     found = replace(study.estimate(), seconds=time.perf_counter() - began)
     _write_page(study, found, command=command)
-    written = json.dumps(found.to_json(), indent=2, allow_nan=False)
+    told = {**found.to_json(), "data": {"name": samples.name, "fingerprint": samples.fingerprint}}
+    written = json.dumps(told, indent=2, allow_nan=False)
     write_whole(study.store.estimate, lambda file: file.write(written.encode()))
     if as_json:
         print(written)
         return
     _show(found)
     print(f"Page: {study.store.page}")
+
+
+def _is_of_the_same_data(study: "Study") -> None:
+    """One folder answers for one data set: another's answer is not written over."""
+    try:
+        before = json.loads(study.store.estimate.read_bytes())["data"]
+        name, fingerprint = before["name"], before["fingerprint"]
+    except (OSError, ValueError, KeyError, TypeError):  # none, or one that cannot be read
+        return
+    if fingerprint != study.data.fingerprint:
+        raise InvalidInput(
+            f"--out = {study.store.folder}: holds the estimate of other data ({shown(name)}); "
+            "allowed is another folder"
+        )
 
 
 def _say(line: str, *, quiet: bool) -> None:

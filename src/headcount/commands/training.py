@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headcount.commands.engines import Engine
+from headcount.commands.options import check_writable
 
 if TYPE_CHECKING:
     from headcount.engine import Store, Trial
@@ -37,6 +38,7 @@ def train_in_view(
 
     from headcount.terminal import LiveGrid
 
+    check_writable(store.folder)
     with _ending_at_ctrl_c(command), (engine or Engine()).started(quiet=quiet) as run:
         # Within as well: nobody waits for a cluster to be left in good order.
         with _ending_at_ctrl_c(command), LiveGrid(trials, Console(stderr=True), quiet=quiet) as view:

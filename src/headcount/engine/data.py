@@ -68,12 +68,26 @@ def _split(own: DataSet, sizes: tuple[int, int, int], training: Training) -> Dat
     y = own.targets[order]
     mean, deviation = np.zeros(y.shape[1]), np.ones(y.shape[1])
     if not own.classes:
-        y, mean, deviation = _standardised(y, sizes[0], f"data = {own.name!r}: its target is constant")
+        y, mean, deviation = _standardised(
+            y, sizes[0], f"data = {own.name!r}: y is constant in the training split"
+        )
     cuts = np.cumsum(sizes)[:-1]
     masks = (None,) * 3 if own.mask is None else np.split(own.mask[order], cuts)
     splits = map(Split, np.split(own.x[order], cuts), np.split(y.astype(np.float32), cuts), masks)
     train, validation, test = splits
+    for name, split in (("training", train), ("validation", validation), ("test", test)):
+        _has_something_to_tell(own, name, split)
     return Data(train, validation, test, mean, deviation)
+
+
+def _has_something_to_tell(own: DataSet, name: str, split: Split) -> None:
+    """Errors are in units of what is not known before: in every split, y must vary."""
+    constant = np.ptp(split.y, axis=0) == 0
+    if constant.all() if own.classes else constant.any():
+        raise InvalidInput(
+            f"data = {own.name!r}: y is constant in the {name} split, {len(split.y)} of {len(own.x)} samples "
+            "drawn at random: more samples in which it differs are needed"
+        )
 
 
 def _standardised(y: np.ndarray, seen: int, constant: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from headcount.errors import InvalidInput
+from headcount.tasks.scale import scale_of
 from headcount.tasks.tokens import Tokens, as_array, tokens_of
 from headcount.validation import shown
 
@@ -16,6 +17,7 @@ Target = Literal["auto", "numbers", "labels"]
 
 FEWEST_SAMPLES = 200
 MOST_LABELS = 20  # of whole numbers that may be labels; more are a quantity
+IF_NUMBERS = "if these are numbers and no labels, say --target numbers (in Python target='numbers')"
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +25,8 @@ class DataSet:
     """Sequences ready to be learnt, checked once: nothing in here is missing, infinite or constant.
 
     - `x`: tokens, every feature standardised over the tokens that are there; the others are 0.
-    - `y`: targets [sample, output], or for labels the place of each in `classes`, [sample].
+    - `y`: targets [sample, output], standardised where float32 would lose much of them; or for labels the
+      place of each in `classes`, [sample].
     - `mask`: which tokens are there, where lengths differ.
     - `classes`: the labels; empty where y are numbers.
     """
@@ -84,13 +87,16 @@ def data_set(x: Any, y: Any, mask: Any = None, *, name: str = "data", target: Ta
     samples, length = tokens.x.shape[:2]
     if samples < FEWEST_SAMPLES:
         raise InvalidInput(f"x has {samples} samples: allowed are {FEWEST_SAMPLES} or more")
-    if length < 2:
-        raise InvalidInput(f"x has sequences of {length} token: allowed are 2 tokens or more")
+    longest = length if tokens.mask is None else int(tokens.mask.sum(axis=1).max())
+    if longest < 2:
+        raise InvalidInput(f"x has sequences of {longest} token: allowed are 2 tokens or more")
+    if (tokens.x == tokens.x[0]).all():
+        raise InvalidInput("x has one sequence alone, in every sample: there is nothing to learn from")
     outcomes = as_array("y", y)
     if outcomes.ndim == 0 or len(outcomes) != samples:
         raise InvalidInput(f"y has the shape {outcomes.shape}: x has {samples} samples, y needs as many")
     if _are_labels(outcomes, target):
-        places, classes = _labels(outcomes)
+        places, classes = _labels(outcomes, guessed=target == "auto" and outcomes.dtype.kind in "iu")
         return _finished(name, tokens, places, classes)
     return _finished(name, tokens, _numbers(outcomes), ())
 
@@ -109,7 +115,7 @@ def _are_labels(y: np.ndarray, target: Target) -> bool:
     return y.dtype.kind in "bUS" or (y.dtype.kind in "iu" and len(np.unique(y)) <= MOST_LABELS)
 
 
-def _labels(y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+def _labels(y: np.ndarray, *, guessed: bool) -> tuple[np.ndarray, tuple[str, ...]]:
     if y.size != len(y):
         raise InvalidInput(f"y has the shape {y.shape}: labels need one for each sample")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
@@ -122,10 +128,9 @@ def _labels(y: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
             f"y has {len(classes)} labels for {len(y)} samples: at most {len(y) // 10} can be learnt"
         )
     if counts.min() < 3:
-        rare = classes[counts.argmin()].item()
-        raise InvalidInput(
-            f"y has the label {shown(rare)} {counts.min()} times: each needs 3 samples or more"
-        )
+        rare = shown(classes[counts.argmin()].item())
+        cure = f"; {IF_NUMBERS}" if guessed else ""
+        raise InvalidInput(f"y has the label {rare} {counts.min()} times: each needs 3 samples or more{cure}")
     return places.reshape(-1), tuple(map(str, classes.tolist()))
 
 
@@ -139,8 +144,13 @@ def _numbers(y: np.ndarray) -> np.ndarray:
         raise InvalidInput(
             f"y holds {shown(float(numbers[~np.isfinite(numbers)][0]))}: allowed are finite numbers"
         )
-    constant = np.flatnonzero(numbers.std(axis=0) <= 1e-12 * (1 + abs(numbers.mean(axis=0))))
-    if len(constant):
-        value = shown(float(numbers[0, constant[0]]))
-        raise InvalidInput(f"y is constant ({value} in output {constant[0]}): there is nothing to learn")
-    return numbers
+    scale = scale_of(numbers)
+    if scale.steady.any():
+        output = int(scale.steady.argmax())
+        where = f"({shown(float(numbers[0, output]))} in output {output})"
+        if scale.constant[output]:
+            raise InvalidInput(f"y is constant {where}: there is nothing to learn")
+        raise InvalidInput(
+            f"y changes by no more than rounding {where}: allowed are numbers that differ by more"
+        )
+    return np.where(scale.awkward, scale.standardised(numbers), numbers)

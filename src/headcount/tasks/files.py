@@ -13,6 +13,7 @@ from headcount.errors import InvalidInput
 from headcount.tasks.arrays import DataSet, Target, data_set
 
 PARTS = ("x", "y", "mask")
+READING = (zipfile.BadZipFile, OSError, EOFError, ValueError, MemoryError)  # errors that say what is wrong
 
 
 def load(path: Path | str, *, target: Target = "auto") -> DataSet:
@@ -46,10 +47,11 @@ def _npz(path: Path) -> Mapping[str, Any]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] if name in PARTS else None for name in archive.files}
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
+    except Exception as error:  # there is no end to what a damaged archive can make its reader say
         if "allow_pickle" in str(error):
             raise InvalidInput(f"{path}: holds objects; allowed are arrays of numbers or text") from None
-        raise InvalidInput(f"{path}: cannot be read: {str(error).partition(chr(10))[0]}") from None
+        reason = str(error).partition("\n")[0] if isinstance(error, READING) else "it is damaged"
+        raise InvalidInput(f"{path}: cannot be read: {reason}") from None
 
 
 def _parquet(path: Path) -> Mapping[str, Any]:
@@ -66,12 +68,4 @@ def _parquet(path: Path) -> Mapping[str, Any]:
             raise InvalidInput(
                 f"{path}: {name} has {table[name].null_count} missing values; none are allowed"
             )
-    return {name: _rows(table[name].to_pylist()) for name in found}
-
-
-def _rows(values: list[Any]) -> Any:
-    """A column as an array, or as a list of arrays where its lists differ in length."""
-    if not values or not isinstance(values[0], list):
-        return values
-    rows = [np.asarray(value) for value in values]
-    return np.stack(rows) if len({row.shape for row in rows}) == 1 else rows
+    return {name: table[name].to_pylist() for name in found}
