@@ -1,6 +1,6 @@
 """What Ray costs a sweep, and what a sweep of 100,000 members costs the machine that plans it.
 
-    python benchmarks/cluster.py                     everything, on this machine's cores: about 20 minutes
+    python benchmarks/cluster.py                     everything, on this machine's cores: about 10 minutes
     python benchmarks/cluster.py overhead            one part: overhead, planning or flat
     python benchmarks/cluster.py --short --out DIR   a quick look, whose numbers mean little
 
@@ -30,7 +30,6 @@ from typing import Any, cast
 import numpy as np
 
 from headcount.cluster import connected, run_on_ray
-from headcount.cluster.crew import Crew
 from headcount.cluster.run import plan_for
 from headcount.engine import (
     Finished,
@@ -53,8 +52,9 @@ from headcount.engine.machine import Machine, versions
 from headcount.specfile import load
 
 RESULTS = Path(__file__).parent / "results"
-STEPS = 1_200
+STEPS = 1_600
 MOST_MEMBERS = 512
+IMAGINED_WORKERS = 64
 MANY = """\
 [task]
 name = "max_sum"
@@ -98,7 +98,7 @@ def timed(engine: str, steps: int) -> dict[str, Any]:
 
 def pack_seconds(steps: int) -> float:
     """A stated time that cuts the sweep into packs of about two members, however many steps they make."""
-    return 8.0 * steps / STEPS
+    return steps / 150
 
 
 def _timed(events: Any, store: Store, began: float) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def planning(*, short: bool) -> dict[str, Any]:
         began = time.perf_counter()
         trials = load(spec)
         loaded = time.perf_counter()
-        packs = plan_for(trials, _Imagined("cpu", Machine("cpu", "a core", 1, 1 << 30), ()), 60.0)
+        packs = plan_for(trials, Machine("cpu", "a core", 1, 1 << 30), IMAGINED_WORKERS, 60.0)
         planned = left_to_do(trials, packs, Store(Path(folder) / "results"), keep_models=False)
         ready = time.perf_counter()
         half = {trial.id: 0.0 for trial in trials[::2]}
@@ -188,14 +188,6 @@ def row_sizes(trials: tuple[Trial, ...]) -> dict[str, Any]:
         "row_bytes_in_flight": len(pickle.dumps(rows)) / len(rows),
         "row_bytes_on_disk": written / len(rows),
     }
-
-
-class _Imagined(Crew):
-    """A cluster of 64 cores that is only planned for."""
-
-    @property
-    def workers(self) -> int:
-        return 64
 
 
 def flat(*, short: bool) -> dict[str, Any]:
@@ -258,12 +250,12 @@ def main() -> None:
     )
     parser.add_argument("parts", nargs="*", default=["overhead", *PARTS])
     parser.add_argument("--short", action="store_true")
-    parser.add_argument("--rounds", type=int, default=2, help="of the overhead")
+    parser.add_argument("--rounds", type=int, default=1, help="of the overhead")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--steps", type=int, help="of the members of the overhead", default=STEPS)
     given = parser.parse_args()
-    steps = STEPS // 12 if given.short else given.steps
+    steps = STEPS // 16 if given.short else given.steps
     if given.alone:
         part, *engine = given.parts
         found = timed(engine[0], steps) if part == "timed" else PARTS[part](short=given.short)

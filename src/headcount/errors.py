@@ -11,3 +11,7 @@ class InvalidInput(HeadcountError, ValueError):
 
 class StorageError(HeadcountError, OSError):
     """A file or folder that cannot be read or written, named."""
+
+
+class ClusterLost(HeadcountError):
+    """A cluster that no longer answers; what came back before is kept."""

@@ -11,7 +11,6 @@ from rich.console import Console
 from tiny import tiny_grid
 
 from headcount.cluster import connection
-from headcount.cluster import crew as crews
 from headcount.cluster.run import plan_for
 from headcount.commands.engines import Engine
 from headcount.engine import Machine, Planned, Staffed, plan
@@ -23,45 +22,39 @@ CORE = Machine("cpu", "a core", lanes=1, memory=1 << 30)
 CARD = Machine("gpu", "a card", lanes=1, memory=32 << 30)
 
 
-def crew(machine, workers, monkeypatch):
-    resources = {"CPU": workers, "GPU": workers if machine.kind == "gpu" else 0}
-    monkeypatch.setattr(crews, "nodes", lambda: [{"Resources": resources}])
-    return crews.Crew(machine.kind, machine, ())
-
-
 @pytest.mark.parametrize("machine", [CORE, CARD], ids=lambda machine: machine.kind)
 @pytest.mark.parametrize("seconds", [5.0, 60.0])
-def test_packs_take_about_the_time_that_is_stated(machine, seconds, monkeypatch):
+def test_packs_take_about_the_time_that_is_stated(machine, seconds):
     trials = tiny_grid(
         heads=(1, 2, 3), seed=tuple(range(400)), steps=20_000, length=(64,), batch_size=256
     ).trials()
-    packs = plan_for(trials, crew(machine, 4, monkeypatch), seconds)
+    packs = plan_for(trials, machine, 4, seconds)
     assert Counter(trial.id for pack in packs for trial in pack.trials) == Counter(t.id for t in trials)
     for pack in packs:
         member = pack.trials[0].training.steps * step_seconds(pack.architecture, pack.trials[0], machine)
         assert len(pack.trials) * member <= max(1.5 * seconds, member)
 
 
-def test_a_small_sweep_is_cut_so_that_nobody_stays_idle(monkeypatch):
+def test_a_small_sweep_is_cut_so_that_nobody_stays_idle():
     trials = tiny_grid(seed=tuple(range(64)), steps=20_000).trials()
-    assert len(plan_for(trials, crew(CORE, 8, monkeypatch), 3600.0)) >= 32
-    assert len(plan_for(trials, crew(CORE, 1, monkeypatch), 3600.0)) < 16
+    assert len(plan_for(trials, CORE, 8, 3600.0)) >= 32
+    assert len(plan_for(trials, CORE, 1, 3600.0)) < 16
 
 
-def test_packs_fit_the_memory_of_a_worker(monkeypatch):
+def test_packs_fit_the_memory_of_a_worker():
     trials = tiny_grid(seed=tuple(range(100)), steps=20).trials()
     small = replace(CORE, memory=1 << 20)
-    roomy = plan_for(trials, crew(CORE, 1, monkeypatch), 60.0)
-    assert max(len(pack.trials) for pack in plan_for(trials, crew(small, 1, monkeypatch), 60.0)) < max(
+    roomy = plan_for(trials, CORE, 1, 60.0)
+    assert max(len(pack.trials) for pack in plan_for(trials, small, 1, 60.0)) < max(
         len(pack.trials) for pack in roomy
     )
 
 
-def test_on_as_many_workers_as_cores_the_shapes_are_those_of_the_local_engine(monkeypatch):
+def test_on_as_many_workers_as_cores_the_shapes_are_those_of_the_local_engine():
     """So that, on a CPU, not a digit differs."""
     trials = tiny_grid(heads=(1, 2, 4, 8), seed=tuple(range(9)), steps=8_000, length=(32,)).trials()
     local = plan(trials, replace(CORE, lanes=4))
-    on_ray = plan_for(trials, crew(CORE, 4, monkeypatch), 60.0)
+    on_ray = plan_for(trials, CORE, 4, 60.0)
     assert {pack.architecture for pack in on_ray} == {pack.architecture for pack in local}
 
 
@@ -74,7 +67,9 @@ def test_something_that_listens_and_says_nothing_is_refused_in_bounded_time(monk
             connection._knock(f"127.0.0.1:{silent.getsockname()[1]}")
 
 
-@pytest.mark.parametrize("address", ["", "head", "head:", ":6379", "ray://head:10001", "head:70000000"])
+@pytest.mark.parametrize(
+    "address", ["", "head", "head:", ":6379", "ray://head:10001", "head:70000000", "head:0"]
+)
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(InvalidInput, match="address"):
         connection._knock(address)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headcount.engine import TaskChoice, Trial
+from headcount.engine.data import forget_tasks
 from headcount.engine.spec import DATA
 from headcount.errors import InvalidInput
 from headcount.tasks import TASKS, DataSet, RetrievalTask, comes_along
@@ -67,11 +68,13 @@ def unpack(packed: bytes) -> None:
     for data in found.data:
         TaskChoice.of_data(data)
     if found.real:
-        from headcount.real import loaded
+        from headcount.real.loaded import remember_as
 
-        loaded._loaded.update(found.real)
-    for name, builder in found.tasks.items():
-        TASKS.setdefault(name, builder)
+        for mark, read in found.real.items():
+            remember_as(mark, read)
+    if found.tasks:
+        TASKS.update(found.tasks)
+        forget_tasks()  # an earlier sweep may have had another task of the same name
 
 
 def _real_data(trials: list[Trial]) -> dict[str, Any]:

@@ -1,18 +1,22 @@
 """A Ray cluster to work on: one that runs already, or one on this machine for as long as it is needed."""
 
 import os
+import select
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
 
-from headcount.errors import InvalidInput
+from headcount.errors import ClusterLost, InvalidInput
 from headcount.tasks.extras import needed
 
-TO_CONNECT, TO_ANSWER, TO_END = 5.0, 20.0, 10.0  # seconds
+TO_CONNECT, TO_ANSWER, TO_START, TO_END = 5.0, 20.0, 120.0, 10.0  # seconds
+TO_COME_BACK = 20.0  # for a head that was lost; after 60 Ray ends the process, and says so in its own words
+HIGHEST_PORT = 65_535
 FOUND = "auto"
 QUIETLY: dict[str, Any] = {"log_to_driver": False, "logging_level": "critical"}
 
@@ -100,6 +104,8 @@ def _own_cluster() -> Iterator[str]:
     assert host.stdin is not None
     assert host.stdout is not None
     try:
+        if not select.select([host.stdout], [], [], TO_START)[0]:
+            raise InvalidInput(f"{_named(None)}: did not start in {TO_START:.0f} s")
         said = host.stdout.readline().strip()
         if ":" not in said or " " in said:
             raise InvalidInput(f"{_named(None)}: {_reason(said)}")
@@ -128,16 +134,45 @@ def _nothing_said() -> Iterator[None]:
         os.close(nowhere)
 
 
+class Head:
+    """The head of the cluster that this process is connected to: without it no node can be asked anything."""
+
+    def __init__(self) -> None:
+        import ray
+
+        # Whoever came by ray:// talks to a server of Ray's, and may have no way to the head.
+        self.address = None if ray.util.client.ray.is_connected() else ray.get_runtime_context().gcs_address
+        self._heard = time.monotonic()
+
+    def answers(self) -> bool:
+        """Whether it does now; once it has been silent for too long the cluster is lost."""
+        if self.address is None:
+            return True
+        try:
+            _reach(self.address)
+        except OSError as error:
+            silent = time.monotonic() - self._heard
+            if silent > TO_COME_BACK:
+                raise ClusterLost(
+                    f"the head of the cluster, {self.address}, has not answered for {silent:.0f} s"
+                ) from error
+            return False
+        self._heard = time.monotonic()
+        return True
+
+
 def _knock(address: str) -> None:
     """Refuse an address where no cluster answers that this process can join."""
     if address != FOUND:
         host, _, port = address.rpartition(":")
         if "/" in address or not host or not port.isdigit():
             raise InvalidInput(f"{_named(address)}: allowed is HOST:PORT of a cluster's head, or {FOUND}")
+        if not 1 <= int(port) <= HIGHEST_PORT:
+            raise InvalidInput(f"{_named(address)}: allowed are ports from 1 to {HIGHEST_PORT}")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=TO_CONNECT).close()
-        except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or error
+            _reach(address)
+        except OSError as error:
+            reason = error.strerror or error
             raise InvalidInput(f"{_named(address)}: no cluster answers there ({reason})") from error
     try:
         knocked = subprocess.run(
@@ -148,6 +183,12 @@ def _knock(address: str) -> None:
         raise InvalidInput(f"{_named(address)}: {_asks_for_token(error.stderr) or silent}") from None
     if knocked.returncode:
         raise InvalidInput(f"{_named(address)}: {_asks_for_token(knocked.stderr) or _reason(knocked.stdout)}")
+
+
+def _reach(address: str) -> None:
+    """Raise where nothing listens."""
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), timeout=TO_CONNECT).close()
 
 
 def _asks_for_token(errors: object) -> str:

@@ -1,88 +1,204 @@
-"""Who does the work: the nodes of a cluster, what their devices hold, and whether their versions agree."""
+"""Who does the work: nodes that have shown that they can run headcount. No other node gets a pack."""
 
 import time
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections import Counter
+from collections.abc import Generator, Iterable
+from dataclasses import replace
 from typing import Any
 
+from headcount.cluster.connection import Head
+from headcount.cluster.description import Description, describing, difference, here
+from headcount.cluster.reasons import reason_of
 from headcount.cluster.worker import train_pack
 from headcount.engine import Machine, Pack, Problem
 from headcount.engine.machine import Kind
 from headcount.errors import InvalidInput
 
 PATIENCE = 15.0  # seconds for all nodes to describe themselves, before those that have are enough
+MOMENT = 0.5
+MOST_DOUBTS = 3  # failures of a node, one after the other, before it is left out
+LEAST_MEMORY = 0.5  # of what packs were planned for: members may fill a part of what there is
 
-Description = dict[str, Any]
+Node = dict[str, Any]
 
 
-def describing() -> Callable[..., Description]:
-    """The function by which a process describes itself.
+class Crew:
+    """Workers of one kind, a GPU each or a core each, on the nodes that were found fit for it.
 
-    It is made in here so that it travels whole: a worker may have no headcount to find it in.
+    A node is asked to describe itself when it is first seen. It is fit once it has answered, with the right
+    versions and the right device; until then it gets no packs, and after a wrong answer never.
     """
 
-    def describe(
-        kind: str | None = None, expected: object = None, luggage: tuple[Any, ...] = ()
-    ) -> Description:
-        import platform
-        from importlib.metadata import PackageNotFoundError, version
-
-        found = {"Python": ".".join(platform.python_version_tuple()[:2])}
-        for package in ("headcount", "jax", "jaxlib", "optax", "equinox"):
-            try:
-                found[package] = version(package)
-            except PackageNotFoundError:
-                found[package] = "missing"
-        try:
-            from headcount.version import __version__
-
-            found["headcount"] = __version__
-        except ImportError:
-            pass
-        description: Description = {"host": platform.node(), "versions": found, "machine": None}
-        if kind is not None and found == expected:
-            from headcount.cluster.worker import machine_of_worker, open_luggage
-
-            open_luggage(luggage)
-            description["machine"] = machine_of_worker(kind)
-        return description
-
-    return describe
-
-
-@dataclass(frozen=True)
-class Crew:
-    """Workers of one kind: a GPU each, or a core each. `machine` is the smallest of them, to plan for."""
-
-    kind: Kind
-    machine: Machine
-    luggage: tuple[Any, ...]
+    def __init__(self, kind: Kind, luggage: tuple[Any, ...]) -> None:
+        self.kind, self.luggage = kind, luggage
+        self.fit: dict[str, Machine] = {}  # the share of one worker
+        self.left_out: dict[str, str] = {}
+        self.asked: dict[Any, str] = {}
+        self.planned_memory = 0
+        self._up: dict[str, Node] = {}
+        self._doubts: Counter[str] = Counter()
+        self._tasks: dict[str, Any] = {}
+        self._versions, self._head = here(), Head()
 
     @property
     def workers(self) -> int:
         """How many there are now; nodes come and go."""
-        return sum(_workers_of(node, self.kind) for node in nodes())
+        return sum(self.workers_of(node) for node in self.fit)
 
-    def give(self, pack: Pack, *, keep_models: bool) -> Any:
-        """Hand a pack to whoever is free first; returns the reference of what comes back."""
-        return self._task.remote(pack, self.kind, self.luggage, keep_models)
+    @property
+    def smallest(self) -> Machine:
+        """What packs must fit."""
+        return min(self.fit.values(), key=lambda machine: machine.memory)
 
-    @cached_property
-    def _task(self) -> Any:
+    @property
+    def awaited(self) -> bool:
+        """Whether there are nodes that have not answered yet."""
+        return not self._up.keys() <= {*self.fit, *self.left_out}
+
+    def workers_of(self, node: str) -> int:
+        """How many packs a node can train at a time."""
+        return _workers_of(self._up[node], self.kind) if node in self._up else 0
+
+    def look(self, *, patience: float = 0.0) -> list[str]:
+        """See who came, who went and who answered; returns what a person should know."""
+        if not self._head.answers():
+            return []  # asked now, Ray would wait for it and then end this process
+        self._up = {node["NodeID"]: node for node in nodes() if _workers_of(node, self.kind)}
+        self.fit = {node: machine for node, machine in self.fit.items() if node in self._up}
+        known = {*self.fit, *self.left_out, *self.asked.values()}
+        for node in self._up:
+            if node not in known:
+                self.asked[self._ask(node)] = node
+        return [line for reference in _ready(self.asked, patience) if (line := self._hear(reference))]
+
+    def leave_out(self, node: str, reason: str) -> str:
+        """Give a node no more packs; returns the line that says so."""
+        self.fit.pop(node, None)
+        self.left_out[node] = reason
+        return f"node {self._name(node)} is left out: {reason}"
+
+    def leave_out_smallest(self, reason: str) -> list[str]:
+        """Do without the nodes that have the least memory."""
+        least = self.smallest.memory
+        return [self.leave_out(node, reason) for node in list(self.fit) if self.fit[node].memory == least]
+
+    def doubt(self, node: str, reason: str) -> str:
+        """A fit node has failed: it must describe itself again, unless it has failed too often."""
+        self.fit.pop(node, None)
+        self._doubts[node] += 1
+        if self._doubts[node] > MOST_DOUBTS * max(1, self.workers_of(node)):
+            return self.leave_out(node, reason)
+        return ""
+
+    def trust(self, node: str) -> None:
+        """A node has done its work."""
+        self._doubts.pop(node, None)
+
+    def give(self, pack: Pack, node: str, *, keep_models: bool) -> Any:
+        """Hand a pack to a node; returns the reference of what comes back."""
         import ray
 
-        return ray.remote(max_retries=0, **_needs(self.kind))(train_pack)
+        if node not in self._tasks:
+            task = ray.remote(max_retries=0, **_needs(self.kind))(train_pack)
+            self._tasks[node] = task.options(scheduling_strategy=_on(node))
+        return self._tasks[node].remote(pack, self.kind, self.luggage, keep_models)
+
+    def refusal(self) -> str:
+        """Why nobody can work here."""
+        if not self.left_out:
+            return "the cluster has no CPU to give: allowed are nodes with one or more"
+        node, reason = next(iter(self.left_out.items()))
+        return f"no node of the cluster can be used: on {self._name(node)}, {reason}"
+
+    def _ask(self, node: str) -> Any:
+        import ray
+
+        ask = ray.remote(max_retries=0, **_needs(self.kind))(describing())
+        return ask.options(scheduling_strategy=_on(node)).remote(self.kind, self._versions, self.luggage)
+
+    def _hear(self, reference: Any) -> str:
+        """Take note of a node's answer; returns the line for a node that is left out."""
+        import ray
+
+        node = self.asked.pop(reference)
+        try:
+            description: Description = _answer(reference)
+        except ray.exceptions.RayTaskError as error:
+            return self.leave_out(node, f"it cannot run headcount: {reason_of(error)}")
+        except ray.exceptions.RayError as error:
+            # Lost meanwhile, or its worker was: it is asked again when it is seen again.
+            return self.doubt(node, f"no worker can start there ({type(error).__name__})")
+        if wrong := difference(description["versions"], self._versions):
+            return self.leave_out(node, wrong)
+        return self._take_on(node, description["machine"])
+
+    def _take_on(self, node: str, machine: Machine) -> str:
+        shared_by = max(1, self.workers_of(node)) if machine.kind == "cpu" else 1
+        machine = replace(machine, memory=machine.memory // shared_by)
+        if machine.memory < LEAST_MEMORY * self.planned_memory:
+            has, needed = (f"{memory / 2**30:,.1f}" for memory in (machine.memory, self.planned_memory))
+            return self.leave_out(node, f"a worker has {has} GiB there, and packs were planned for {needed}")
+        self.fit[node] = machine
+        return ""
+
+    def _name(self, node: str) -> str:
+        about = self._up.get(node, {})
+        return str(about.get("NodeManagerHostname") or about.get("NodeManagerAddress") or node)
 
 
-def nodes() -> list[dict[str, Any]]:
+def hire(luggage: tuple[Any, ...]) -> Generator[Problem, None, Crew]:
+    """The GPUs of the cluster or, where it has none that JAX can use, its cores."""
+    if any(_workers_of(node, "gpu") for node in nodes()):
+        crew = Crew("gpu", luggage)
+        yield from gathered(crew)
+        if crew.fit:
+            return crew
+        yield Problem(f"training on cores, though the cluster has GPUs: {crew.refusal()}")
+    crew = Crew("cpu", luggage)
+    yield from gathered(crew)
+    if not crew.fit:
+        raise InvalidInput(crew.refusal())
+    return crew
+
+
+def gathered(crew: Crew) -> Generator[Problem, None, None]:
+    """Go on once all nodes have answered, or some have and the others were waited for."""
+    began, told = time.monotonic(), False
+    lines = crew.look(patience=MOMENT)
+    while crew.awaited and not (crew.fit and time.monotonic() - began > PATIENCE):
+        lines += crew.look(patience=MOMENT)
+        if not crew.fit and not told and time.monotonic() - began > PATIENCE:
+            told = True
+            yield Problem("no worker of the cluster is free yet: waiting for one")
+    if crew.fit:  # where nobody is, the refusal says why
+        yield from map(Problem, lines)
+
+
+def nodes() -> list[Node]:
     """The nodes that are up."""
     import ray
 
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def _workers_of(node: dict[str, Any], kind: Kind) -> int:
+def _answer(reference: Any) -> Description:
+    import ray
+
+    answer: Description = ray.get(reference)
+    return answer
+
+
+def _ready(references: Iterable[Any], patience: float) -> list[Any]:
+    import ray
+
+    waited_for = list(references)
+    if not waited_for:
+        return []
+    ready: list[Any] = ray.wait(waited_for, num_returns=len(waited_for), timeout=patience)[0]
+    return ready
+
+
+def _workers_of(node: Node, kind: Kind) -> int:
     cores, cards = (int(node["Resources"].get(name, 0)) for name in ("CPU", "GPU"))
     return min(cores, cards) if kind == "gpu" else cores
 
@@ -91,78 +207,7 @@ def _needs(kind: Kind) -> dict[str, int]:
     return {"num_cpus": 1, "num_gpus": 1 if kind == "gpu" else 0}
 
 
-def hire(luggage: tuple[Any, ...]) -> Generator[Problem, None, Crew]:
-    """The GPUs of the cluster or, where it has none that JAX can use, its cores."""
-    if any(_workers_of(node, "gpu") for node in nodes()):
-        crew = yield from _hire("gpu", luggage)
-        if crew.machine.kind == "gpu":
-            return crew
-        yield Problem("the cluster has GPUs, but JAX finds none on its workers: training on cores")
-    return (yield from _hire("cpu", luggage))
-
-
-def _hire(kind: Kind, luggage: tuple[Any, ...]) -> Generator[Problem, None, Crew]:
-    able = {node["NodeID"]: _workers_of(node, kind) for node in nodes() if _workers_of(node, kind)}
-    if not able:
-        raise InvalidInput("the cluster has no CPU to give: allowed are nodes with one or more")
-    machines = []
-    for node, description in (yield from _described(kind, able, luggage)).items():
-        machine = description["machine"]
-        share = machine.memory // (able[node] if machine.kind == "cpu" else 1)
-        machines.append(replace(machine, memory=share))
-    # One that is not of the kind comes first: it cannot do its share.
-    smallest = min(machines, key=lambda machine: (machine.kind == kind, machine.memory))
-    return Crew(kind, smallest, luggage)
-
-
-def _described(
-    kind: Kind, able: dict[str, int], luggage: tuple[Any, ...]
-) -> Generator[Problem, None, dict[str, Description]]:
-    """What a worker on every node says of itself; all must run what this process runs."""
-    import ray
+def _on(node: str) -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    here = describing()()["versions"]
-    ask = ray.remote(max_retries=2, **_needs(kind))(describing())
-    asked = {
-        ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(
-            kind, here, luggage
-        ): node
-        for node in able
-    }
-    found: dict[str, Description] = {}
-    began, told = time.monotonic(), False
-    while asked and not (found and time.monotonic() - began > PATIENCE):
-        for reference in ray.wait(list(asked), num_returns=1, timeout=0.5)[0]:
-            node = asked.pop(reference)
-            description = _answer(reference, others=bool(found or asked))
-            if description is not None:
-                found[node] = description
-                _check(description, here)
-        if not found and not told and time.monotonic() - began > PATIENCE:
-            told = True
-            yield Problem("no worker of the cluster is free yet: waiting for one")
-    return found
-
-
-def _answer(reference: Any, *, others: bool) -> Description | None:
-    """What a node said of itself; None where it was lost meanwhile and there are others."""
-    import ray
-
-    try:
-        description: Description = ray.get(reference)
-    except ray.exceptions.RayTaskError as error:
-        cause = error.cause if isinstance(error.cause, Exception) else error
-        raise InvalidInput(f"a worker cannot start: {type(cause).__name__}: {cause}") from error
-    except ray.exceptions.RayError as error:
-        if others:
-            return None
-        raise InvalidInput(f"no worker of the cluster can start: {type(error).__name__}") from error
-    return description
-
-
-def _check(description: Description, here: dict[str, str]) -> None:
-    there = description["versions"]
-    if different := [name for name in here if there[name] != here[name]]:
-        theirs, ours = (", ".join(f"{name} {of[name]}" for name in different) for of in (there, here))
-        raise InvalidInput(f"node {description['host']} has {theirs}; allowed is {ours}, as here")
+    return NodeAffinitySchedulingStrategy(node, soft=False)

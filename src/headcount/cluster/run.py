@@ -4,16 +4,19 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Generator, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headcount.cluster.belongings import Belongings
 from headcount.cluster.crew import Crew, hire
-from headcount.cluster.worker import Trained
-from headcount.engine import Event, Finished, GivenUp, Pack, Problem, Staffed, Store, Trial
+from headcount.cluster.reasons import reason_of
+from headcount.cluster.worker import Trained, Unfit
+from headcount.engine import Event, Finished, GivenUp, Machine, Pack, Problem, Staffed, Store, Trial
 from headcount.engine.executor import left_to_do
 from headcount.engine.kinds import plan_all
 from headcount.engine.machine import versions
+from headcount.engine.pack import TooLarge
+from headcount.errors import ClusterLost
 
 PACK_SECONDS = 60.0
 LEAST_SECONDS = 1.0
@@ -37,24 +40,47 @@ def run_on_ray(
     trials = tuple(trials)
     luggage = (ray.put(Belongings.of(trials).packed()),)
     crew = yield from hire(luggage)
-    packs = plan_for(trials, crew, pack_seconds)
+    packs = yield from plan_for_crew(trials, crew, pack_seconds)
     planned = left_to_do(trials, packs, store, keep_models=keep_models)
     yield from _problems(store)
     yield planned
     yield from _Flight(crew, store, keep_models).of(planned.packs)
 
 
-def plan_for(trials: tuple[Trial, ...], crew: Crew, pack_seconds: float) -> list[Pack]:
+def plan_for_crew(
+    trials: tuple[Trial, ...], crew: Crew, pack_seconds: float
+) -> Generator[Problem, None, list[Pack]]:
+    """Packs for the nodes that can hold every member; the others are left out."""
+    while True:
+        try:
+            packs = plan_for(trials, crew.smallest, crew.workers, pack_seconds)
+        except TooLarge as error:
+            if len({machine.memory for machine in crew.fit.values()}) == 1:
+                raise
+            yield from map(Problem, crew.leave_out_smallest(str(error)))
+        else:
+            crew.planned_memory = crew.smallest.memory
+            return packs
+
+
+def plan_for(trials: tuple[Trial, ...], machine: Machine, workers: int, pack_seconds: float) -> list[Pack]:
     """Packs that fit a worker and keep all of them busy; the same for the same trials and cluster."""
-    workers = max(1, crew.workers)
     # What one core compiles and trains, the others do meanwhile; a pack on a GPU has it to itself.
-    lanes = workers if crew.kind == "cpu" else 1
-    machine = replace(crew.machine, lanes=lanes, pack_seconds=pack_seconds)
+    lanes = workers if machine.kind == "cpu" else 1
+    machine = replace(machine, lanes=lanes, pack_seconds=pack_seconds)
     packs = plan_all(trials, machine)
     while len(packs) < min(ROUNDS * workers, len(trials)) and pack_seconds > LEAST_SECONDS:
         pack_seconds = max(LEAST_SECONDS, pack_seconds / 2)
         packs = plan_all(trials, replace(machine, pack_seconds=pack_seconds))
     return packs
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a pack came to nothing, in a line. What a node is to blame for does not count against the pack."""
+
+    reason: str
+    of_node: bool = False
 
 
 class _Flight:
@@ -63,14 +89,13 @@ class _Flight:
     def __init__(self, crew: Crew, store: Store, keep_models: bool) -> None:
         self.crew, self.store, self.keep_models = crew, store, keep_models
         self.waiting: deque[Pack] = deque()
-        self.given: dict[Any, Pack] = {}
-        self.failures: Counter[str] = Counter()
+        self.given: dict[Any, tuple[Pack, str]] = {}
+        self.load: Counter[str] = Counter()
+        self.failed_on: dict[str, list[str]] = {}
         self.workers, self.looked = 0, -math.inf
 
     def of(self, packs: Iterable[Pack]) -> Generator[Event, None, None]:
         """Everything that happens until no pack is left."""
-        import ray
-
         self.waiting.extend(packs)
         try:
             while self.waiting or self.given:
@@ -80,22 +105,42 @@ class _Flight:
                 for reference in self._back():
                     yield from self._settle(reference)
             yield Staffed(self.workers, 0)
+        except ClusterLost:
+            self.given.clear()  # nobody is there to be told
+            raise
         finally:
-            for reference in self.given:
-                ray.cancel(reference, force=True)
+            self._cancel()
 
     def _look(self) -> Generator[Problem, None, None]:
-        """Count the workers, now and then."""
+        """Ask new nodes and count the workers, now and then."""
         if time.monotonic() - self.looked < LOOK_EVERY:
             return
+        yield from map(Problem, self.crew.look())
         before, self.workers, self.looked = self.workers, self.crew.workers, time.monotonic()
         if before and not self.workers:
             yield Problem("no worker is left: waiting for one")
 
     def _give(self) -> None:
-        while self.waiting and len(self.given) < IN_FLIGHT * self.workers:
+        """Packs to whoever has room, and to nobody who failed one before while there are others."""
+        kept_back = []
+        while self.waiting and (free := self._with_room()):
             pack = self.waiting.popleft()
-            self.given[self.crew.give(pack, keep_models=self.keep_models)] = pack
+            if others := [node for node in free if self._may_have(node, pack)]:
+                node = min(others, key=lambda node: self.load[node] / self.crew.workers_of(node))
+                self.given[self.crew.give(pack, node, keep_models=self.keep_models)] = pack, node
+                self.load[node] += 1
+            else:
+                kept_back.append(pack)
+        self.waiting.extendleft(reversed(kept_back))
+
+    def _with_room(self) -> list[str]:
+        """The last packs go to workers who are idle: none waits behind another while somebody is."""
+        each = IN_FLIGHT if len(self.waiting) > self.workers else 1
+        return [node for node in self.crew.fit if self.load[node] < each * self.crew.workers_of(node)]
+
+    def _may_have(self, node: str, pack: Pack) -> bool:
+        failed_on = self.failed_on.get(pack.id, ())
+        return node not in failed_on or self.crew.fit.keys() <= set(failed_on)
 
     def _back(self) -> list[Any]:
         """One that has come back, or none for a moment: Ctrl-C is answered in between."""
@@ -107,40 +152,56 @@ class _Flight:
         time.sleep(MOMENT)
         return []
 
-    def _settle(self, reference: Any) -> Generator[Finished | GivenUp, None, None]:
+    def _settle(self, reference: Any) -> Generator[Event, None, None]:
         """Write what came back, or have it done again."""
-        pack = self.given.pop(reference)
+        pack, node = self.given.pop(reference)
+        self.load[node] -= 1
         trained = fetched(reference, pack)
         if isinstance(trained, Trained):
+            self.crew.trust(node)
             for trial, file in zip(pack.trials, trained.models, strict=self.keep_models):
                 self.store.keep_file(trial, file)
             self.store.write(pack, list(trained.rows))
             yield Finished(pack, trained.rows)
-            return
-        self.failures[pack.id] += 1
-        if self.failures[pack.id] < MOST_FAILURES:
+        elif trained.of_node:
+            self.waiting.appendleft(pack)
+            if line := self.crew.doubt(node, trained.reason):
+                yield Problem(line)
+        else:
+            yield from self._again(pack, node, trained.reason)
+
+    def _again(self, pack: Pack, node: str, reason: str) -> Generator[GivenUp, None, None]:
+        self.failed_on.setdefault(pack.id, []).append(node)
+        if len(self.failed_on[pack.id]) < MOST_FAILURES:
             self.waiting.append(pack)
         else:
-            yield GivenUp(pack, trained)
+            yield GivenUp(pack, reason)
+
+    def _cancel(self) -> None:
+        import ray
+
+        for reference in self.given:
+            ray.cancel(reference, force=True)
 
 
-def fetched(reference: Any, pack: Pack) -> Trained | str:
-    """What a worker made of a pack, or why it made nothing of it, in a line."""
+def fetched(reference: Any, pack: Pack) -> Trained | Failure:
+    """What a worker made of a pack, or why it made nothing of it."""
     import ray
 
     try:
         trained: Trained = ray.get(reference)
     except ray.exceptions.RayTaskError as error:
-        cause = error.cause if isinstance(error.cause, BaseException) else error
-        return f"{type(cause).__name__}: {' '.join(str(cause).split())[:300]}"
+        return Failure(reason_of(error), of_node=isinstance(error.cause, Unfit))
     except ray.exceptions.OutOfMemoryError:
-        return "its worker was out of memory"
+        return Failure("its worker was out of memory")
+    except ray.exceptions.TaskUnschedulableError:
+        return Failure("its node went before it began", of_node=True)
     except ray.exceptions.RayError as error:
-        return f"its worker or its node was lost ({type(error).__name__})"
+        return Failure(f"its worker or its node was lost ({type(error).__name__})")
     if [row.trial for row in trained.rows] != [trial.id for trial in pack.trials]:
-        return "its worker gave back other trials than it was given"
-    if others := {row.versions for row in trained.rows} - {versions()}:  # a node that came later
-        return f"its worker has {others.pop()}; allowed is {versions()}, as here"
+        return Failure("its worker gave back other trials than it was given")
+    if others := {row.versions for row in trained.rows} - {versions()}:  # changed while it ran
+        return Failure(f"it has {others.pop()}; allowed is {versions()}, as here", of_node=True)
     return trained
 
 

@@ -20,7 +20,16 @@ from headcount.engine.store import write_model
 # One core for each worker: threads of several workers would only get into each other's way.
 ONE_CORE = ("NPROC", "PJRT_NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
+# A worker on a GPU takes memory as it needs it, and not most of the card at once: Ray starts the next one
+# while the last one is still ending. Packs fill half of what JAX may take, so that there is room for both.
+AS_NEEDED = ("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+GPU_FIRST = "cuda,cpu"  # named, so that JAX says why the first cannot be had
+
 _opened: set[str] = set()
+
+
+class Unfit(Exception):
+    """A worker that has not got the device it was given: the node's fault, and not the pack's."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +60,23 @@ def train_pack(pack: Pack, kind: Kind, luggage: Sequence[Any], keep_models: bool
 
 @cache
 def machine_of_worker(kind: Kind) -> Machine:
-    """The device of this worker: its GPU, or one core."""
+    """The device of this worker: its GPU, or one core; where it has not got that it is unfit."""
     if kind == "cpu":
         os.environ.update(dict.fromkeys(ONE_CORE, "1"))  # read when the first program is compiled
         jax.config.update("jax_platforms", "cpu")
-    return replace(this_machine(), lanes=1)
+    else:
+        os.environ.setdefault(*AS_NEEDED)
+        if not jax.config.values["jax_platforms"]:
+            jax.config.update("jax_platforms", GPU_FIRST)
+    try:
+        machine = this_machine()
+    except RuntimeError as error:  # of a backend that does not start
+        raise Unfit(f"JAX cannot use its {kind.upper()}: {error}") from None
+    if machine.kind != kind:
+        raise Unfit(f"JAX finds no {kind.upper()} there, but {machine.name}")
+    if kind == "gpu" and machine.lanes > 1:
+        raise Unfit(f"JAX finds {machine.lanes} GPUs, though Ray has set aside one of them")
+    return replace(machine, lanes=1)
 
 
 def open_luggage(luggage: Sequence[Any]) -> None:

@@ -5,15 +5,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from headcount.commands.engines import Engine
 from headcount.commands.options import check_writable
+from headcount.errors import ClusterLost
 
 if TYPE_CHECKING:
     from headcount.engine import Store, Trial
 
-INTERRUPTED = 130
+INCOMPLETE, INTERRUPTED = 1, 130
 
 
 @dataclass(frozen=True)
@@ -39,22 +40,25 @@ def train_in_view(
     from headcount.terminal import LiveGrid
 
     check_writable(store.folder)
-    with _ending_at_ctrl_c(command), (engine or Engine()).started(quiet=quiet) as run:
+    with _ending_at_once(command), (engine or Engine()).started(quiet=quiet) as run:
         # Within as well: nobody waits for a cluster to be left in good order.
-        with _ending_at_ctrl_c(command), LiveGrid(trials, Console(stderr=True), quiet=quiet) as view:
+        with _ending_at_once(command), LiveGrid(trials, Console(stderr=True), quiet=quiet) as view:
             for event in run(trials, store, keep_models=keep_models):
                 view.tell(event)
         return Seen(tuple(view.problems), view.given_up)
 
 
 @contextmanager
-def _ending_at_ctrl_c(command: str) -> Iterator[None]:
+def _ending_at_once(command: str) -> Iterator[None]:
+    """At Ctrl-C, and when a cluster is lost: Ray would wait for it for a minute."""
     try:
         yield
     except KeyboardInterrupt:
-        print(
-            f"headcount: interrupted; what is finished is kept. To go on: {command}",
-            file=sys.stderr,
-            flush=True,
-        )
-        os._exit(INTERRUPTED)  # a chunk may still be running in its thread: nothing of it is needed
+        _end(f"interrupted; what is finished is kept. To go on: {command}", INTERRUPTED)
+    except ClusterLost as lost:
+        _end(f"error: {lost}; what is finished is kept. To go on: {command}", INCOMPLETE)
+
+
+def _end(line: str, code: int) -> NoReturn:
+    print(f"headcount: {line}", file=sys.stderr, flush=True)
+    os._exit(code)  # a chunk may still be running in its thread: nothing of it is needed

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from headcount.engine.spec import TaskChoice, Training, Trial
+from headcount.engine.spec import TaskChoice, Training, Trial, forget_built
 from headcount.errors import InvalidInput
 from headcount.models.network import Parameter as AnyArray
 from headcount.tasks import DataSet
@@ -39,6 +39,12 @@ def data_of(trials: Sequence[Trial]) -> tuple[Data, np.ndarray]:
     distinct = list(dict.fromkeys(wanted))
     stacked: Data = jax.tree.map(lambda *leaves: np.stack(leaves), *(_draw(*choice) for choice in distinct))
     return stacked, np.array([distinct.index(choice) for choice in wanted], np.int32)
+
+
+def forget_tasks() -> None:
+    """Build tasks and draw from them anew: a name may mean another one now."""
+    forget_built()
+    _draw.cache_clear()
 
 
 @lru_cache(maxsize=4)

@@ -16,7 +16,11 @@ from headcount.engine.spec import Training, Trial
 from headcount.errors import InvalidInput
 from headcount.models import Architecture
 
-MOST_MEMBERS = {"cpu": 8, "gpu": 512}
+MOST_MEMBERS = {"cpu": 8, "gpu": 512}  # in a pack on one machine without GPUs, and on one GPU
+
+
+class TooLarge(InvalidInput):
+    """A member that the machine cannot hold."""
 
 
 @dataclass(frozen=True)
@@ -73,30 +77,37 @@ def plan(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
     for group in groups.values():
         for bucket in _buckets(group, machine):
             architecture = _hull(bucket)
-            size = most_members(architecture, bucket[0], machine)
-            if machine.pack_seconds is not None:  # as many packs, but even ones: none is waited for longest
-                size = ceil(len(bucket) / ceil(len(bucket) / size))
-            packs += [
-                Pack(tuple(bucket[start : start + size]), architecture)
-                for start in range(0, len(bucket), size)
-            ]
+            packs += cut(bucket, architecture, most_members(architecture, bucket[0], machine), machine)
     return packs
+
+
+def cut(trials: Sequence[Trial], architecture: Architecture, most: int, machine: Machine) -> list[Pack]:
+    """Trials of one program in packs of so many at most."""
+    if machine.pack_seconds is not None:  # as many packs, but even ones: none is waited for longest
+        most = ceil(len(trials) / ceil(len(trials) / most))
+    return [Pack(tuple(trials[start : start + most]), architecture) for start in range(0, len(trials), most)]
 
 
 def most_members(architecture: Architecture, trial: Trial, machine: Machine) -> int:
     """How many members fit the machine's memory at once, and the time that a pack may take."""
     needed = member_bytes(architecture, trial)
     if needed > machine.memory_for_one:
-        raise InvalidInput(
+        raise TooLarge(
             f"heads = {architecture.heads}, head_dim = {architecture.head_dim}, hidden = "
             f"{max(architecture.encoder_hidden, default=0)}, length = {trial.length}: one member needs "
             f"{needed / 2**30:,.1f} GiB; allowed are {machine.memory_for_one / 2**30:,.1f} on this machine"
         )
-    holding = machine.holding(needed)
+    member_seconds = trial.training.steps * step_seconds(architecture, trial, machine)
+    return most_in_time(machine, machine.holding(needed), member_seconds)
+
+
+def most_in_time(machine: Machine, holding: int, member_seconds: float) -> int:
+    """How many members of so many seconds each may be in a pack, where the memory holds so many."""
     if machine.pack_seconds is None:
-        return min(MOST_MEMBERS[machine.kind], holding)
-    in_time = machine.pack_seconds / (trial.training.steps * step_seconds(architecture, trial, machine))
-    return max(1, min(max(MOST_MEMBERS.values()), holding, round(in_time)))
+        gpus = machine.lanes if machine.kind == "gpu" else 1
+        return max(1, min(MOST_MEMBERS[machine.kind] * gpus, holding))
+    in_time = round(machine.pack_seconds / member_seconds)
+    return max(1, min(max(MOST_MEMBERS.values()), holding, in_time))
 
 
 def member_bytes(architecture: Architecture, trial: Trial) -> int:

@@ -257,6 +257,12 @@ def _built(task: TaskChoice) -> RetrievalTask:
     return build(task.name, **dict(task.options))
 
 
+def forget_built() -> None:
+    """Build tasks anew when they are asked for: a name may mean another one now."""
+    _built.cache_clear()
+    _fingerprint.cache_clear()
+
+
 @lru_cache(maxsize=1024)
 def _fingerprint(task: TaskChoice, length: int) -> str:
     """A hash of some targets, to three digits: it changes when the code of the task does."""

@@ -18,8 +18,13 @@ def remember(data: Any, *arrays: np.ndarray) -> str:
     for array in arrays:
         hashed.update(f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes())
     fingerprint = hashed.hexdigest()[:16]
-    _loaded[fingerprint] = data
+    remember_as(fingerprint, data)
     return fingerprint
+
+
+def remember_as(fingerprint: str, data: Any) -> None:
+    """Keep a data set at hand whose fingerprint was found where it was read."""
+    _loaded[fingerprint] = data
 
 
 def loaded(fingerprint: str, kind: type[Data]) -> Data:

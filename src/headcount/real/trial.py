@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass, replace
 
 from headcount.engine.kinds import KINDS, Kind
 from headcount.engine.machine import Machine
-from headcount.engine.pack import MOST_MEMBERS, Pack
+from headcount.engine.pack import COSTS, SOFTMAX, Pack, TooLarge, cut, most_in_time
 from headcount.engine.spec import LARGEST_SEED, TaskChoice, Trial
-from headcount.errors import InvalidInput
 from headcount.models.encoder import EncoderShape
 from headcount.models.reranker import JoinedShape, RerankerShape
 from headcount.models.vit import VitShape
@@ -71,7 +70,7 @@ class RealTrial(Trial):
 
 
 def plan_alike(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
-    """Packs of trials that differ in seed and learning rate alone, as many together as fit the memory."""
+    """Packs of trials that differ in seed and learning rate alone, as many as memory and time allow."""
     groups: dict[Trial, list[Trial]] = {}
     for trial in trials:
         groups.setdefault(replace(trial, seed=0, learning_rate=1.0), []).append(trial)
@@ -79,17 +78,25 @@ def plan_alike(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
     for alike, group in groups.items():
         needed = member_bytes(alike)
         if needed > machine.memory_for_one:
-            raise InvalidInput(
+            raise TooLarge(
                 f"heads = {alike.architecture.heads}, length = {alike.length}: one member needs "
                 f"{needed / 2**30:,.1f} GiB; "
                 f"allowed are {machine.memory_for_one / 2**30:,.1f} on this machine"
             )
-        size = max(1, min(MOST_MEMBERS[machine.kind], machine.holding(needed)))
-        packs += [
-            Pack(tuple(group[start : start + size]), alike.architecture)
-            for start in range(0, len(group), size)
-        ]
+        member_seconds = alike.training.steps * step_seconds(alike, machine)
+        most = most_in_time(machine, machine.holding(needed), member_seconds)
+        packs += cut(group, alike.architecture, most, machine)
     return packs
+
+
+def step_seconds(trial: Trial, machine: Machine) -> float:
+    """A rough time of one step of one member: its layers' multiply-adds, and its weights."""
+    shape: EncoderShape = trial.architecture.encoder  # type: ignore[attr-defined]
+    sequence: int = trial.architecture.sequence(trial.length)  # type: ignore[attr-defined]
+    weights = shape.layers * (4 * shape.width**2 + 2 * shape.width * shape.feedforward)
+    token = weights + shape.layers * SOFTMAX * shape.heads * sequence
+    cost = COSTS[machine.kind]
+    return cost.step + cost.token * trial.training.batch_size * sequence * token + cost.weight * weights
 
 
 def member_bytes(trial: Trial) -> int:

@@ -1,0 +1,58 @@
+"""What a node says of itself before it is given any work, and how it differs from this process."""
+
+from collections.abc import Callable
+from typing import Any
+
+Description = dict[str, Any]
+
+
+def describing() -> Callable[..., Description]:
+    """The function by which a process describes itself.
+
+    It is made in here so that it travels whole: a worker may have no headcount to find it in.
+    """
+
+    def describe(
+        kind: str | None = None, expected: object = None, luggage: tuple[Any, ...] = ()
+    ) -> Description:
+        import platform
+        from importlib.metadata import PackageNotFoundError, version
+
+        found = {"Python": ".".join(platform.python_version_tuple()[:2])}
+        for package in ("headcount", "jax", "jaxlib", "optax", "equinox"):
+            try:
+                found[package] = version(package)
+            except PackageNotFoundError:
+                found[package] = "missing"
+        try:
+            from headcount.version import __version__
+
+            found["headcount"] = __version__
+        except ImportError:
+            pass
+        description: Description = {"versions": found, "machine": None}
+        if kind is not None and found == expected:
+            from headcount.cluster.worker import machine_of_worker, open_luggage
+
+            description["machine"] = machine_of_worker(kind)
+            open_luggage(luggage)
+        return description
+
+    return describe
+
+
+def here() -> dict[str, str]:
+    """The versions of this process, which all workers must have."""
+    versions: dict[str, str] = describing()()["versions"]
+    return versions
+
+
+def difference(there: dict[str, str], ours: dict[str, str]) -> str:
+    """How versions differ from ours, in words; nothing where they do not.
+
+    >>> difference({"jax": "0.9", "optax": "1"}, {"jax": "0.10", "optax": "1"})
+    'it has jax 0.9; allowed is jax 0.10, as here'
+    """
+    different = [name for name in ours if there[name] != ours[name]]
+    theirs, wanted = (", ".join(f"{name} {of[name]}" for name in different) for of in (there, ours))
+    return f"it has {theirs}; allowed is {wanted}, as here" if different else ""
