@@ -175,12 +175,25 @@ def test_every_conflict_is_known_and_the_number_of_trials_is_told(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_within_a_folder_the_row_that_its_own_frame_shows_counts(tmp_path):
-    """A trial that was trained again for its model has two rows, which may differ."""
+def test_equal_rows_within_a_folder_are_one(tmp_path):
     folder = write_folder(tmp_path / "one", [row(0)], shards=1)
-    write_shard(folder, "pack9", [row(0, test_error=0.7), row(1), row(1, test_error=0.9)])
-    merge([folder], tmp_path / "out")
+    write_shard(folder, "pack9", [row(0, seconds=9.0), row(1), row(1, device="card")])
+    assert merge([folder], tmp_path / "out").trials == 2
     pd.testing.assert_frame_equal(results(tmp_path / "out"), results(folder))
+
+
+@pytest.mark.parametrize(
+    ("more", "places"),
+    [
+        ([row(0, test_error=0.7)], ["pack0.parquet and ", "pack9.parquet differ"]),
+        ([row(0), row(0, test_error=0.7)], ["pack0.parquet and ", "pack9.parquet differ"]),
+        ([row(1, test_error=0.7), row(1)], ["two rows of ", "pack9.parquet differ"]),
+    ],
+)
+def test_a_folder_that_contradicts_itself_is_refused(more, places, tmp_path):
+    folder = write_folder(tmp_path / "one", [row(0)], shards=1)
+    write_shard(folder, "pack9", more)
+    check_refused([folder], tmp_path / "out", "test_error (", "take one of the files away", *places)
 
 
 def test_an_earlier_versions_shard_is_understood(folders, tmp_path):
@@ -258,6 +271,13 @@ def test_a_file_is_refused(folders, tmp_path):
 def test_folders_without_any_row_are_refused(tmp_path):
     empty = write_folder(tmp_path / "empty", [])
     check_refused([empty], tmp_path / "out", str(empty), "no finished trial")
+
+
+def test_damaged_shards_are_named_where_nothing_else_is_left(tmp_path):
+    folder = write_folder(tmp_path / "one", [row(0)], shards=1)
+    write_shard(folder, "pack9", [row(1)]).write_bytes(b"")
+    (folder / "shards" / "pack0.parquet").write_bytes(b"junk")
+    check_refused([folder], tmp_path / "out", "no finished trial", "pack0.parquet: damaged", "pack9.parquet")
 
 
 def test_a_machine_that_has_finished_nothing_yet_does_no_harm(folders, tmp_path):

@@ -26,19 +26,24 @@ from headcount.errors import InvalidInput, StorageError
 
 MERGED = "merged.parquet"
 ROWS_AT_ONCE = 4_096
+MOST_NAMED = 5
 
 
 class Contradiction(InvalidInput):
-    """Folders that give one trial different results; `conflicts` has them all."""
+    """Different results for one trial, in two folders or in one; `conflicts` has them all."""
 
     def __init__(self, conflicts: Sequence[Conflict]) -> None:
         self.conflicts = tuple(conflicts)
         many = len({conflict.trial for conflict in conflicts})
         trials = "1 trial has" if many == 1 else f"{many:,} trials have"
         first = "" if len(conflicts) == 1 else "for one, "
+        allowed = (
+            "allowed is one result for each trial: take one of the files away, and sweep again what is lost"
+            if conflicts[0].within
+            else "allowed are folders that agree: leave one of them out"
+        )
         super().__init__(
-            f"{trials} different results, so nothing is written: {first}{conflicts[0].line()}; "
-            "allowed are folders that agree: leave one of them out"
+            f"{trials} different results, so nothing is written: {first}{conflicts[0].line()}; {allowed}"
         )
 
 
@@ -65,7 +70,7 @@ def merge(folders: Sequence[Path], out: Path, tell: Tell = lambda _: None) -> Me
     if survey.conflicts:
         raise Contradiction(survey.conflicts)
     if not survey.trials:
-        raise InvalidInput(f"{', '.join(map(str, once))}: no finished trial to merge")
+        raise InvalidInput(f"{', '.join(map(str, once))}: no finished trial to merge{_because(problems)}")
     for folder in (store.folder, store.shards, store.models):
         remove_leftovers(folder)
     if aside is not None:
@@ -75,6 +80,13 @@ def merge(folders: Sequence[Path], out: Path, tell: Tell = lambda _: None) -> Me
     write_whole(store.shards / MERGED, lambda file: _write_rows(survey, file))
     shared = sum(len(found.folders) > 1 for found in survey.trials.values())
     return Merged(out, len(survey.trials), shared, carried, survey.members, (*problems, *lost))
+
+
+def _because(problems: Sequence[str]) -> str:
+    """The files that could not be used, in brackets; of many the first few."""
+    more = len(problems) - MOST_NAMED
+    named = [*problems[:MOST_NAMED], *([f"and {more:,} more"] if more > 0 else [])]
+    return f" ({'; '.join(named)})" if named else ""
 
 
 def _each_once(folders: Sequence[Path]) -> list[Path]:

@@ -55,21 +55,31 @@ class Found:
 
 @dataclass(frozen=True)
 class Conflict:
-    """A trial with one result here and another there."""
+    """A trial with one result here and another there; both may be in one folder, or even in one file."""
 
     trial: str
     one: Shard
     other: Shard
 
+    @property
+    def within(self) -> bool:
+        """Whether it is a folder that contradicts itself."""
+        return self.one.folder == self.other.folder
+
     def line(self) -> str:
-        """The trial, the two folders and what differs, for a person."""
-        rows = [_row(shard.path, self.trial) for shard in (self.one, self.other)]
-        differing = [name for name in RESULTS if repr(rows[0][name]) != repr(rows[1][name])]
-        values = ", ".join(
-            f"{name} ({shown(rows[0][name])} and {shown(rows[1][name])})" for name in differing
-        )
-        told = "{task}, h = {heads}, T = {length}, seed {seed}".format_map(rows[0])
-        return f"trial {self.trial} ({told}): {self.one.folder} and {self.other.folder} differ in {values}"
+        """The trial, the two places and what differs, for a person."""
+        one, other = _differing_rows(self)
+        differing = [name for name in RESULTS if repr(one[name]) != repr(other[name])]
+        values = ", ".join(f"{name} ({shown(one[name])} and {shown(other[name])})" for name in differing)
+        told = "{task}, h = {heads}, T = {length}, seed {seed}".format_map(one)
+        return f"trial {self.trial} ({told}): {self._places()} differ in {values}"
+
+    def _places(self) -> str:
+        if self.one == self.other:
+            return f"two rows of {self.one.path}"
+        if self.within:
+            return f"{self.one.path} and {self.other.path}"
+        return f"{self.one.folder} and {self.other.folder}"
 
 
 @dataclass
@@ -91,17 +101,19 @@ class Survey:
         return survey
 
     def add(self, folder: Path) -> None:
-        """Take note of a folder. As in `Store.frame`, the first of its rows for a trial counts."""
-        own: set[str] = set()
+        """Take note of a folder. As in `Store.frame`, the first of its equal rows for a trial counts."""
+        own: dict[str, tuple[bytes, Shard]] = {}
         for path in shard_paths(Store(folder)):
-            read = read_shard(path)
+            read, shard = read_shard(path), Shard(folder, path)
             if isinstance(read, Unusable):
                 self.problems.append(read.line(set_aside=False))
                 continue
             for line in lines(read):
                 if line.trial not in own:
-                    own.add(line.trial)
-                    self._note(line, Shard(folder, path))
+                    own[line.trial] = line.results, shard
+                    self._note(line, shard)
+                elif own[line.trial][0] != line.results:
+                    self.conflicts.append(Conflict(line.trial, own[line.trial][1], shard))
         self.members[folder] = len(own)
 
     def _note(self, line: Line, shard: Shard) -> None:
@@ -140,9 +152,20 @@ def lines(rows: pa.Table) -> Iterator[Line]:
             yield Line(trial, hashlib.blake2b(repr(result).encode(), digest_size=16).digest(), when)
 
 
-def _row(shard: Path, trial: str) -> dict[str, object]:
+def _differing_rows(conflict: Conflict) -> tuple[dict[str, object], dict[str, object]]:
+    """The first rows of the trial, here and there, whose results are not the same."""
+    here, there = (_rows(shard.path, conflict.trial) for shard in (conflict.one, conflict.other))
+    for one in here:
+        for other in there:
+            if any(repr(one[name]) != repr(other[name]) for name in RESULTS):
+                return one, other
+    raise StorageError(f"{conflict.one.path}: changed while it was read; run the same command again")
+
+
+def _rows(shard: Path, trial: str) -> list[dict[str, object]]:
     read = read_shard(shard)
-    if isinstance(read, Unusable) or trial not in (trials := read["trial"].to_pylist()):
-        raise StorageError(f"{shard}: changed while it was read; run the same command again")
-    row: dict[str, object] = read.slice(trials.index(trial), 1).to_pylist()[0]
-    return row
+    if isinstance(read, Unusable):
+        return []
+    places = [place for place, other in enumerate(read["trial"].to_pylist()) if other == trial]
+    rows: list[dict[str, object]] = read.take(pa.array(places, pa.int64())).to_pylist()
+    return rows
