@@ -1,3 +1,5 @@
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -82,6 +84,24 @@ def test_a_failure_of_pip_is_one_line(output, fragments):
     assert "\n" not in line
     for fragment in fragments:
         assert fragment in line, line
+
+
+@pytest.mark.parametrize(
+    ("python", "advice"), [("3.99", f"such as Python 3.{sys.version_info[1]}"), ("3.11", "a newer manylinux")]
+)
+def test_what_is_advised_depends_on_the_python(python, advice):
+    assert advice in str(mistake(Said(1, NONE), Target.of(python=python), pinned=False))
+
+
+def test_a_network_that_is_down_is_noticed_whatever_pip_is_told_elsewhere(tmp_path, monkeypatch):
+    """Where nothing is tried again pip says nothing of a network."""
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    said = run_pip(download_command(Path("no-such-package"), tmp_path, TARGET), lambda _: None)
+    assert "no package index could be reached" in str(mistake(said, TARGET, pinned=False))
 
 
 def test_a_full_disk_is_a_matter_of_storage():

@@ -13,9 +13,12 @@ from headcount.errors import HeadcountError, InvalidInput, StorageError
 
 Tell = Callable[[str], object]
 
-QUIETLY = ("--no-input", "--disable-pip-version-check", "--progress-bar", "off")
+# pip complains of the network only where it tries again: without that, it seems to lack wheels.
+QUIETLY = ("--no-input", "--disable-pip-version-check", "--progress-bar", "off", "--retries", "2")
 NO_NETWORK = (
     "NewConnectionError",
+    "NameResolutionError",
+    "connection broken by",
     "Failed to establish a new connection",
     "ConnectTimeoutError",
     "ReadTimeoutError",
@@ -106,9 +109,8 @@ def mistake(said: Said, target: Target, *, pinned: bool) -> HeadcountError:
             "and installed where there is none"
         )
     where = f"no wheel for Python {target.python} on {target.platform}"
-    allowed = (
-        "allowed are a Python and a platform that all wheels are published for, such as a newer manylinux"
-    )
+    allowed = "allowed are a Python and a platform that all wheels are published for, such as "
+    allowed += _likely(target)
     if found := re.search(r"The user requested \(constraint\) (\S+)", output):
         return InvalidInput(f"{found[1]}, as constraints.txt asks for: {where} fits; {allowed}")
     if found := re.search(r"No matching distribution found for (\S+)", output):
@@ -118,3 +120,10 @@ def mistake(said: Said, target: Target, *, pinned: bool) -> HeadcountError:
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR")]
     last = (errors or lines or ["it said nothing"])[-1]
     return InvalidInput(f"pip ended with exit code {said.code}: {last}")
+
+
+def _likely(target: Target) -> str:
+    """What there are wheels for, more likely: for a Python that is not out yet there can be none."""
+    here = sys.version_info[:2]
+    asked = tuple(int(part) for part in target.python.split("."))
+    return f"Python {here[0]}.{here[1]}" if asked > here else "a newer manylinux"
