@@ -14,6 +14,7 @@ from rich.text import Text
 from headcount.engine import Advanced, Event, Finished, GivenUp, Planned, Problem, Staffed, Trial
 
 CELL_WIDTH = 11
+TELL_EVERY = 30.0  # seconds between lines where there is no terminal to draw on
 LEVELS = ((1e-3, "green"), (1e-2, "yellow"), (math.inf, "red"))
 
 
@@ -46,7 +47,7 @@ class Cell:
 
 
 class LiveGrid:
-    """A view of a run: it is told events and draws them, or keeps silent where nobody looks.
+    """A view of a run: it is told events and draws them, or says now and then in a line how far it is.
 
     What it draws costs as much as there are cells, however many members they have.
     """
@@ -60,7 +61,7 @@ class LiveGrid:
         self.made = self.already = 0.0
         self.finished = self.finished_before = 0
         self.staffed: Staffed | None = None
-        self.began = time.monotonic()
+        self.began = self.told = time.monotonic()
         self.console = console
         self.grids: dict[tuple[str, int], dict[tuple[int, int], Cell]] = {}
         self.cells: dict[str, Cell] = {}
@@ -104,6 +105,14 @@ class LiveGrid:
             case Problem(line=line):
                 self.problems.append(line)
                 self._say(line, "yellow")
+        self._say_progress()
+
+    def _say_progress(self) -> None:
+        """A plain line for a log, where the grid cannot be drawn."""
+        if self.console.is_terminal or self.quiet or time.monotonic() - self.told < TELL_EVERY:
+            return
+        self.told = time.monotonic()
+        self._say("; ".join(line.plain for line in self._progress_lines()), "dim")
 
     def _note(self, trial: str, error: float, progress: float) -> None:
         before = self.progress.get(trial, 0.0)

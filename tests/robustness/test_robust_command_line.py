@@ -210,12 +210,19 @@ def test_the_live_grid_keeps_a_problem_in_one_piece() -> None:
     assert name in watched.file.getvalue()
 
 
-def test_the_live_grid_is_silent_where_nobody_looks() -> None:
+@pytest.mark.parametrize("quiet", [False, True])
+def test_without_a_terminal_a_line_now_and_then_says_how_far_it_is(quiet: bool) -> None:
     trials = grid(lengths=(8,), heads=(1,), dimensions=(2,))
     file = io.StringIO()
-    view = LiveGrid(trials, Console(file=file, force_terminal=False))
+    view = LiveGrid(trials, Console(file=file, force_terminal=False), quiet=quiet)
+    (pack,) = plan(trials, MACHINE)
     with view:
-        for pack in plan(trials, MACHINE):
-            view.tell(Planned((pack,), {}))
-            view.tell(Advanced(pack, 1_000, (0.1,)))
-    assert file.getvalue() == ""
+        view.tell(Planned((pack,), {}))
+        view.tell(Advanced(pack, 1_000, (0.1,)))
+        assert file.getvalue() == ""
+        view.told -= 31
+        view.tell(Advanced(pack, 1_000, (0.1,)))
+        view.tell(Advanced(pack, 1_000, (0.1,)))
+    lines = file.getvalue().splitlines()
+    assert len(lines) == (0 if quiet else 1)
+    assert all(line.startswith("headcount: 0 of 1 members, 10% of the steps") for line in lines)
