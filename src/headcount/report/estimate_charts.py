@@ -32,17 +32,18 @@ def deciding_chart(
     for column in ("value", "low", "high"):
         rows[column] = axis.place(rows[column])
     label = f"datum.value === {dimension} ? datum.label + ' = D' : datum.label"
+    heads = alt.X(
+        "heads:O",
+        title="heads h",
+        axis=alt.Axis(labelAngle=0, labelExpr=label if dimension else "datum.label", ticks=False),
+    )
     base = alt.Chart(alt.InlineData(values=plain(rows))).encode(
-        x=alt.X(
-            "heads:O",
-            title="heads h",
-            axis=alt.Axis(labelAngle=0, labelExpr=label if dimension else "datum.label"),
-        ),
+        x=heads,
         color=alt.Color(
             "which:N",
             title=None,
             scale=alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values())),
-            legend=alt.Legend(orient="top", labelLimit=400),
+            legend=alt.Legend(orient="top", labelLimit=400, symbolOpacity=1),
         ),
     )
     scale = alt.Scale(type="log", domain=axis.domain, nice=False)
@@ -61,7 +62,7 @@ def deciding_chart(
     if dimension:
         mark = alt.Chart(alt.InlineData(values=[{"heads": dimension}]))
         rule = mark.mark_rule(strokeDash=[4, 4], color="currentColor", opacity=0.5)
-        layers.insert(0, rule.encode(x="heads:O"))
+        layers.insert(0, rule.encode(x=heads))
     chart: alt.LayerChart = calm(
         alt.LayerChart(layer=layers, height=300, description="Error and distance by number of heads")
     ).properties(width="container")
@@ -137,7 +138,7 @@ def attention_chart(weights: Float[np.ndarray, "sample head token"]) -> alt.HCon
                 color=alt.Color(
                     "weight:Q",
                     scale=alt.Scale(domain=[0, 1], range=["#1f77d008", "#1f77d0"]),
-                    legend=alt.Legend(title="weight") if place == len(weights) - 1 else None,
+                    legend=alt.Legend(title="weight"),
                 ),
                 tooltip=["head:O", "token:O", "weight:Q"],
             ).properties(width=220, height=24 * weights.shape[1])
