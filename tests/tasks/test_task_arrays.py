@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headcount.errors import InvalidInput
+from headcount.tasks import tokens as tokens_module
 from headcount.tasks.arrays import data_set
 from headcount.tasks.files import load
 
@@ -141,6 +142,13 @@ def test_labels_are_told_from_numbers(y, target, classes):
         np.testing.assert_array_equal(
             np.array(classes)[data.targets.argmax(axis=1)], np.asarray(y).astype(str)
         )
+
+
+@pytest.mark.parametrize("x", [X, RANDOM.integers(2000, size=(240, 6))])
+def test_tokens_that_memory_cannot_hold_are_refused_before_they_are_made(x, monkeypatch):
+    monkeypatch.setattr(tokens_module, "COPIES", 10**12)
+    with pytest.raises(InvalidInput, match=r"240 samples of 6 tokens of (2|64) numbers: .* GB"):
+        data_set(x, Y)
 
 
 def test_other_data_has_another_fingerprint():
