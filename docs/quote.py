@@ -207,8 +207,11 @@ def cluster() -> str:
     found = _json("cluster-cpu.json")
     took, planned, flat = found["overhead"], found["planning"], found["flat"]
     packs, start = (median(run[name] for run in took["runs"]["ray"]) for name in ("packs", "start_seconds"))
+    few = median(run["packs"] for run in took["runs"]["local"])
     rows = {
-        f"{took['members']} members by the local engine": f"{took['local_seconds']:.0f} s",
+        f"{took['members']} members by the local engine, in {few:.0f} packs": (
+            f"{took['local_seconds']:.0f} s"
+        ),
         f"the same by Ray, in {packs:.0f} packs": f"{took['ray_seconds']:.0f} s",
         "overhead of Ray": f"**{took['overhead']:.1%}**",
         "start of the cluster and of its workers, not in it": f"{start:.0f} s",

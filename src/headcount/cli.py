@@ -146,8 +146,8 @@ app.command(rich_help_panel=THEORY, epilog="Example:  headcount rates --json")(r
 def command() -> NoReturn:
     """The command line as a process of its own, which ends at once when there is no more to say.
 
-    Threads of native libraries, such as Arrow's, outlive the last line. Where C++ takes its objects apart while
-    they run, the process aborts now and then, and 134 is its exit code whatever was to be said.
+    Threads of native libraries, such as Arrow's, outlive the last line. Where C++ takes its objects apart
+    while they run, the process aborts now and then, and 134 is its exit code whatever was to be said.
     """
     try:
         main()
