@@ -7,15 +7,21 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from jax.random import PRNGKey
+from real.small import ranking_trial
 from rich.console import Console
 from tiny import tiny_grid
 
 from headcount.cluster import connection
+from headcount.cluster.belongings import Belongings, unpack
 from headcount.cluster.run import plan_for
 from headcount.commands.engines import Engine
-from headcount.engine import Machine, Planned, Staffed, plan
+from headcount.engine import Machine, Planned, Staffed, TaskChoice, plan
+from headcount.engine.data import forget_tasks
+from headcount.engine.kinds import plan_all
 from headcount.engine.pack import step_seconds
 from headcount.errors import InvalidInput
+from headcount.tasks import TASKS, RetrievalTask
 from headcount.terminal import LiveGrid
 
 CORE = Machine("cpu", "a core", lanes=1, memory=1 << 30)
@@ -73,6 +79,32 @@ def test_something_that_listens_and_says_nothing_is_refused_in_bounded_time(monk
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(InvalidInput, match="address"):
         connection._knock(address)
+
+
+def test_members_on_real_data_are_cut_by_time_too():
+    trials = [replace(ranking_trial(steps=2_000), seed=seed) for seed in range(40)]
+    roomy = replace(CORE, memory=64 << 30)
+    packs = [len(plan_all(trials, replace(roomy, pack_seconds=seconds))) for seconds in (1e-3, 20.0, 1e6)]
+    assert packs[0] == 40
+    assert 40 > packs[1] > packs[2] == 1
+
+
+def test_a_task_that_was_written_anew_is_the_one_that_workers_train(monkeypatch):
+    def task(value: float):
+        return lambda: RetrievalTask(
+            name="anew",
+            token_dim=1,
+            coordinate_functions=(lambda token: token[0],),
+            outer=lambda z: value + 0 * z[0],
+        )
+
+    monkeypatch.setitem(TASKS, "anew", task(0.0))
+    targets = []
+    for value in (1.0, 2.0):
+        unpack(Belongings((), {}, {"anew": task(value)}).packed())
+        targets.append(TaskChoice.of("anew").build().sample(PRNGKey(0), 1, 2).y.item())
+    assert targets == [1.0, 2.0]
+    forget_tasks()
 
 
 def test_an_address_is_for_ray_alone():

@@ -54,3 +54,12 @@ def test_a_member_must_fit_one_of_them():
 def test_three_hold_three_times_as_many():
     assert [Machine("gpu", "any", count, count * 1000).holding(300) for count in (1, 3)] == [3, 9]
     assert Machine("cpu", "any", 2, 1000).holding(300) == 3
+
+
+def test_three_train_three_times_as_many_at_a_time():
+    trials = tiny_grid(seed=tuple(range(1600))).trials()
+    largest = [
+        max(len(pack.trials) for pack in plan(trials, Machine("gpu", "large", count, count << 36)))
+        for count in (1, 3)
+    ]
+    assert largest == [512, 1536]
