@@ -15,8 +15,8 @@ from pathlib import Path
 BIN = Path(sys.executable).parent
 
 
-def spec(*, seeds: int, steps: int = 1200) -> str:
-    """Members that train for about a second each and share one program."""
+def spec(*, seeds: int, steps: int = 800) -> str:
+    """Members that train for most of a second each and share one program."""
     return f"""\
 [task]
 name = "max_sum"

@@ -14,7 +14,7 @@ from cluster.nodes import BIN, Cluster, Place, Running, spec, stop_group, traini
 from headcount.engine import results
 from headcount.engine.store import read_shard
 
-SEEDS = 20
+SEEDS = 16
 TESTS = Path(__file__).parents[1]
 
 

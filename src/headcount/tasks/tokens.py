@@ -167,16 +167,18 @@ def _padded(sequences: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _coded(values: np.ndarray, there: np.ndarray) -> Float[np.ndarray, "sample token code"]:
-    """Whole-number tokens as unit vectors; of a large vocabulary as random signs, nearly at right angles."""
+    """Whole-number tokens on axes of their own; many of them as random signs, nearly at right angles.
+
+    All entries have a mean square of 1, as standardised features have: a model starts from that size.
+    """
     vocabulary, places = np.unique(values[there], return_inverse=True)
     if len(vocabulary) < 2:
         raise InvalidInput(f"x is constant ({shown(vocabulary[0].item())}): there is nothing to learn from")
     _fits_memory((*values.shape, len(vocabulary) if len(vocabulary) <= MOST_ONE_HOT else CODE_SIZE))
     if len(vocabulary) <= MOST_ONE_HOT:
-        codes = np.eye(len(vocabulary), dtype=np.float32)
+        codes = np.sqrt(len(vocabulary)) * np.eye(len(vocabulary))
     else:
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(vocabulary), CODE_SIZE))
-        codes = (signs / np.sqrt(CODE_SIZE)).astype(np.float32)
+        codes = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(vocabulary), CODE_SIZE))
     x = np.zeros((*values.shape, codes.shape[1]), np.float32)
     x[there] = codes[places]
     return x
