@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types tests bench docs clean
+.PHONY: demo test test-long lint types tests bench docs clean
 
 demo: .venv/base
 	$(BIN)/headcount demo
@@ -18,6 +18,9 @@ types: .venv/test
 
 tests: .venv/test
 	$(BIN)/python tests/run.py
+
+test-long: .venv/test
+	$(BIN)/pytest -m long
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/engine.py

@@ -284,6 +284,7 @@ def alone(place: Place) -> Iterator[Place]:
     made.clear()
 
 
+@pytest.mark.long
 def test_ray_on_this_machine_ends_with_a_killed_driver(alone: Place) -> None:
     part, out = alone.folder / "part.toml", alone.folder / "part"
     part.write_text(spec(seeds=8))

@@ -106,13 +106,16 @@ def test_grouped_heads_share_a_pack_only_with_groups_of_the_same_size():
     assert {len(pack.trials) for pack in packs} == {1, 3}
 
 
+longer = partial(pytest.param, marks=pytest.mark.long)
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {},
-        {"heads": (5,), "hidden": (32,), "length": (64,), "batch_size": 64},
-        {"heads": (1,), "hidden": (64,), "head_dim": (32,), "length": (16,)},
-        {"heads": (4,), "layers": (2,), "length": (24,), "batch_size": 32},
+        longer({"heads": (5,), "hidden": (32,), "length": (64,), "batch_size": 64}),
+        longer({"heads": (1,), "hidden": (64,), "head_dim": (32,), "length": (16,)}),
+        longer({"heads": (4,), "layers": (2,), "length": (24,), "batch_size": 32}),
         {
             "heads": (4,),
             "layers": (2,),

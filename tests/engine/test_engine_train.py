@@ -269,6 +269,7 @@ def test_the_best_state_is_kept_not_the_last():
     assert float(training.errors[0]) == pytest.approx(min(seen), rel=1e-4)
 
 
+@pytest.mark.long
 def test_long_runs_agree_in_distribution():
     """After thousands of steps rounding has grown: padded members differ, but not as a population."""
     trials = tiny_grid(steps=1500, seed=tuple(range(8)), batch_size=32, learning_rate=(1e-2,)).trials()

@@ -45,6 +45,7 @@ def test_the_interval_holds_the_slope_that_made_the_errors():
     assert low < 0.5 < high and high - low < 0.5
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(2, 9), min_size=8, max_size=40))
 def test_any_lengths_are_grouped_or_say_nothing(lengths):
     sizes = np.array(lengths)

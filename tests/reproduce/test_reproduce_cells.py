@@ -12,7 +12,9 @@ from reproduce.cells import COMMITTED, NAMES, outcome
 TOLERANCE = 0.02
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.long) for name in NAMES[1:])]
+)
 def test_a_small_cell_comes_out_as_committed(name: str) -> None:
     committed = json.loads(COMMITTED.read_text())[name]
     assert outcome(name).test_error == pytest.approx(committed, rel=TOLERANCE)

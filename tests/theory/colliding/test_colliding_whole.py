@@ -85,6 +85,7 @@ def test_the_examples_of_the_document_run_and_find_what_one_head_cannot_see() ->
     assert binned["lipschitz"] == binned["target_gap"] / max(binned["representation_gap"], 1e-13)
 
 
+@pytest.mark.long
 def test_two_layers_with_several_outputs_are_refined_not_binned_and_found_again() -> None:
     model = jax.tree.map(jnp.asarray, small(SEVERAL, seed=5, layers=2))
     assert model.class_token.dtype == jnp.float32
