@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -84,66 +85,57 @@ def real_item(
     seeds: int,
 ) -> RealItem:
     """An experiment as an item: `train` and `validation` are the paper's shares of wrong answers."""
-
-    def panels(frame: pd.DataFrame) -> list[Panel]:
-        grid = frame[frame["variant"] == GRID]
-        shown = [
-            Panel(
-                f"{split} samples that are wrong",
-                wrong(grid, column, paper),
-                value="share wrong",
-                selected=False,
-            )
-            for split, column, paper in (
-                ("training", "train", train),
-                ("validation", "validation", validation),
-            )
-        ]
-        stopped = frame[frame["variant"] == STOPPED]
-        if not stopped.empty:
-            title = f"training samples that are wrong: {STOPPED}"
-            table = wrong(stopped, "train", train)
-            shown.append(Panel(title, table, value="share wrong", selected=False))
-        for variant, axis in ((WIDTH_FIXED, "heads"), (HEADS_FIXED, "width")):
-            members = frame[frame["variant"] == variant]
-            if not members.empty:
-                table = wrong(members, "train", by=("heads", "width", "length"))
-                title = f"training samples that are wrong: {variant}"
-                shown.append(
-                    Panel(title, table, across=axis, lines="length", value="share wrong", selected=False)
-                )
-        return shown
-
-    def shape_of(grid: pd.DataFrame) -> list[Verdict]:
-        return [
-            rises_with_heads(grid),
-            falls_with_length(grid),
-            where_length_fades(grid),
-            paper_s_law(grid),
-        ]
-
-    def judge(frame: pd.DataFrame) -> list[Verdict]:
-        grid, stopped = (frame[frame["variant"] == variant] for variant in (GRID, STOPPED))
-        return [
-            *shape_of(grid),
-            *reversal(grid, train),
-            *follows(frame, width_fixed=WIDTH_FIXED, heads_fixed=HEADS_FIXED),
-            *beside_the_grid(frame, grid=GRID, others=(IN_FLOAT32, JOINED)),
-            *([] if stopped.empty else (said_of(STOPPED, verdict) for verdict in shape_of(stopped))),
-        ]
-
     return RealItem(
         name,
         title,
         about,
         grids=lambda recipe: {},
-        panels=panels,
-        judge=judge,
+        panels=partial(panels_of, train=train, validation=validation),
+        judge=partial(verdicts_on, train=train),
         load=load,
         make=make,
         where=where,
         seeds=seeds,
     )
+
+
+def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[Panel]:
+    """Both splits beside the paper's; then, where they were trained, the other grids."""
+
+    def panel(title: str, table: pd.DataFrame, **axes: Any) -> Panel:
+        return Panel(title, table, value="share wrong", selected=False, **axes)
+
+    parts = {name: frame[frame["variant"] == name] for name in (GRID, STOPPED, WIDTH_FIXED, HEADS_FIXED)}
+    shown = [
+        panel("training samples that are wrong", wrong(parts[GRID], "train", train)),
+        panel("validation samples that are wrong", wrong(parts[GRID], "validation", validation)),
+    ]
+    if not parts[STOPPED].empty:
+        table = wrong(parts[STOPPED], "train", train)
+        shown.append(panel(f"training samples that are wrong: {STOPPED}", table))
+    for variant, axis in ((WIDTH_FIXED, "heads"), (HEADS_FIXED, "width")):
+        if not parts[variant].empty:
+            table = wrong(parts[variant], "train", by=("heads", "width", "length"))
+            title = f"training samples that are wrong: {variant}"
+            shown.append(panel(title, table, across=axis, lines="length"))
+    return shown
+
+
+def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
+    """What the grid says of the paper's claims, and what the other grids add."""
+    grid, stopped = (frame[frame["variant"] == variant] for variant in (GRID, STOPPED))
+    return [
+        *shape_of(grid),
+        *reversal(grid, train),
+        *follows(frame, width_fixed=WIDTH_FIXED, heads_fixed=HEADS_FIXED),
+        *beside_the_grid(frame, grid=GRID, others=(IN_FLOAT32, JOINED)),
+        *([] if stopped.empty else (said_of(STOPPED, verdict) for verdict in shape_of(stopped))),
+    ]
+
+
+def shape_of(grid: pd.DataFrame) -> list[Verdict]:
+    """The paper's shape: up with the heads, down with the length, which matters less and less."""
+    return [rises_with_heads(grid), falls_with_length(grid), where_length_fades(grid), paper_s_law(grid)]
 
 
 def said_of(variant: str, verdict: Verdict) -> Verdict:
