@@ -7,8 +7,7 @@
 Both sides train the model of `headcount reproduce cifar10` at T = 65 (patches of 4, no frame) with 8 heads,
 by the same rule: AdamW, warm-up and cosine, clipping, dropout, as many steps on the same images. Speeds are
 images a second, of one PyTorch model and of all members of a pack together, in float32 and in bfloat16 on
-both sides; accuracies are those after the last step. Where a GPU has attention of its own for long sequences,
-its outputs and gradients stand beside the plain ones. Writes benchmarks/results/vit-<kind>.json.
+both sides; accuracies are those after the last step. Writes benchmarks/results/vit-<kind>.json.
 """
 
 import argparse
@@ -16,12 +15,10 @@ import json
 import math
 import time
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import torch
 from torch import nn
@@ -30,7 +27,6 @@ from headcount.engine import this_machine
 from headcount.engine.files import write_whole
 from headcount.engine.kinds import plan_all
 from headcount.engine.machine import versions
-from headcount.models.encoder import can_be_fused
 from headcount.models.vit import VitShape
 from headcount.real.images import DEVIATION, MEAN, ImageSamples
 from headcount.real.training import RealTraining
@@ -160,29 +156,6 @@ def trained_here(trials: list[RealTrial]) -> dict[str, Any]:
     }
 
 
-def attention_errors(shape: tuple[int, int, int, int] = (32, 257, 8, 16)) -> dict[str, list[float]]:
-    """How far attention and its gradient in bfloat16 are from those in float32, over their size."""
-    random = np.random.default_rng(0)
-    given = [jnp.asarray(random.normal(size=shape), jnp.float32) for _ in range(4)]
-
-    def computed(precision: Any, implementation: Any) -> list[jax.Array]:
-        *parts, direction = (array.astype(precision) for array in given)
-        attend = partial(jax.nn.dot_product_attention, implementation=implementation)
-        read, back = jax.vjp(attend, *parts)
-        return [array.astype(jnp.float32) for array in (read, *back(direction))]
-
-    exact = computed(jnp.float32, "xla")
-    rounded = jnp.zeros(shape, jnp.bfloat16)
-    ways = {"plain": "xla", **({"fused": "cudnn"} if can_be_fused(rounded, rounded) else {})}
-    return {
-        name: [
-            float(jnp.linalg.norm(one - other) / jnp.linalg.norm(other))
-            for one, other in zip(computed(jnp.bfloat16, way), exact, strict=True)
-        ]
-        for name, way in ways.items()
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -218,7 +191,6 @@ def main() -> None:
         speeds = [found[precision][side]["images_per_second"] for side in ("headcount", "torch")]
         found[precision]["ratio"] = speeds[0] / speeds[1]
         print(precision, json.dumps(found[precision], indent=1), flush=True)
-    found["attention"] = attention_errors()
     text = json.dumps(found, indent=1) + "\n"
     write_whole(chosen.out, lambda file: file.write(text.encode()))
 

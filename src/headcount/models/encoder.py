@@ -20,7 +20,6 @@ from headcount.models.network import Parameter, uniform
 from headcount.validation import finite_number, shown, whole_number
 
 EncoderPrecision = Literal["float32", "bfloat16"]
-LONG = 128  # tokens: from here on, reading and writing all attention weights is most of a step
 
 
 @dataclass(frozen=True)
@@ -187,8 +186,7 @@ class SelfAttention(eqx.Module):
             read = jnp.einsum("bhrt,bthn->brhn", attention_weights(query, key, mask), value)
         else:
             there = None if mask is None else mask[:, None, None, :]
-            fused: Literal["cudnn"] | None = "cudnn" if mask is None and can_be_fused(query, key) else None
-            read = jax.nn.dot_product_attention(query, key, value, mask=there, implementation=fused)
+            read = jax.nn.dot_product_attention(query, key, value, mask=there)
         return self.output(read.reshape(readers.shape))
 
     def weights(
@@ -294,16 +292,6 @@ class Encoder(eqx.Module):
                 states = layer(states, mask, None)
             weights = self.layers[-1].attention_weights(states, mask)
             return self.last(self.layers[-1](states, mask, None)), weights
-
-
-def can_be_fused(
-    query: Float[Array, "batch reader head feature"], key: Float[Array, "batch token head feature"]
-) -> bool:
-    """Whether the GPU's own program, which never holds all weights at once, serves and is worth its start."""
-    if query.dtype != jnp.bfloat16 or query.shape != key.shape or key.shape[1] < LONG or key.shape[3] % 8:
-        return False
-    device = jax.local_devices()[0]
-    return device.platform == "gpu" and float(getattr(device, "compute_capability", "0")) >= 8
 
 
 def attention_weights(
