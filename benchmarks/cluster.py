@@ -52,7 +52,7 @@ from headcount.engine.machine import Machine, versions
 from headcount.specfile import load
 
 RESULTS = Path(__file__).parent / "results"
-STEPS = 1_600
+STEPS = 1_800
 MOST_MEMBERS = 512
 IMAGINED_WORKERS = 64
 MANY = """\

@@ -4,12 +4,14 @@
     python benchmarks/real.py cifar10 DATA FOLDER...          several folders of members are read as one
 
 Writes benchmarks/results/cifar10.parquet, a row for each member, and cifar10.json: what the frame alone does
-not bear, since it takes what members put out.
+not bear, since it takes what members put out. The grid must be whole; what is trained beside it may come in a
+later call, which adds to the files.
 """
 
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +21,7 @@ import pandas as pd
 from headcount.engine import Store
 from headcount.engine.files import write_whole
 from headcount.reproduce import FULL, QUICK, REAL_ITEMS
+from headcount.reproduce.real_item import GRID
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -35,18 +38,31 @@ def main() -> None:
     chosen = parser.parse_args()
     item = REAL_ITEMS[chosen.name].at(chosen.data)
     recipe = QUICK if chosen.quick else FULL.with_seeds(item.seeds)
+    grid, out = item.named(recipe)[GRID], chosen.out / chosen.name
     with TemporaryDirectory() as both:
         store = Store(linked(chosen.folders, Path(both)))
-        rows = item.rows(store.frame(), recipe)
-        missing = {trial.id for trial in item.trials(recipe)} - set(rows["trial"])
-        if missing:
-            sys.exit(f"{', '.join(map(str, chosen.folders))}: {len(missing)} members are not finished")
-        closer = [asdict(verdict) for verdict in item.look_closer(store, recipe)]
-    write(rows, closer, chosen.out, chosen.name)
+        found = pd.concat([store.frame(), *written_before(out)]).drop_duplicates("trial")
+        rows = item.rows(found, recipe)
+        trained = set(rows["trial"])
+        for variant, trials in item.named(recipe).items():
+            print(f"{variant}: {sum(trial.id in trained for trial in trials)} of {len(trials)} members")
+        if not trained.issuperset(trial.id for trial in grid):
+            sys.exit("nothing is written before the grid is whole")
+        if all(store.test_outputs(trial) is not None for trial in grid):
+            closer = [asdict(verdict) for verdict in item.look_closer(store, recipe)]
+        else:
+            closer = json.loads(out.with_suffix(".json").read_text())["closer"]
+    write(rows, closer, out)
     for verdict in item.judge(rows):
         print(verdict)
-    for found in closer:
-        print(found)
+    for told in closer:
+        print(told)
+
+
+def written_before(out: Path) -> Iterator[pd.DataFrame]:
+    """The members of an earlier call."""
+    if out.with_suffix(".parquet").exists():
+        yield pd.read_parquet(out.with_suffix(".parquet")).drop(columns="variant")
 
 
 def linked(folders: list[Path], both: Path) -> Path:
@@ -61,11 +77,11 @@ def linked(folders: list[Path], both: Path) -> Path:
     return both
 
 
-def write(rows: pd.DataFrame, closer: list[dict[str, object]], folder: Path, name: str) -> None:
+def write(rows: pd.DataFrame, closer: list[dict[str, object]], out: Path) -> None:
     """Both files, each whole or not at all."""
     text = json.dumps({"closer": closer}, indent=1) + "\n"
-    write_whole(folder / f"{name}.parquet", lambda file: rows.to_parquet(file))
-    write_whole(folder / f"{name}.json", lambda file: file.write(text.encode()))
+    write_whole(out.with_suffix(".json"), lambda file: file.write(text.encode()))
+    write_whole(out.with_suffix(".parquet"), lambda file: rows.to_parquet(file))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from real.small import image_trial, images, ranking_trial, rankings
 from headcount.engine import Machine, Store, results, run, this_machine
 from headcount.engine.kinds import plan_all
 from headcount.errors import InvalidInput
+from headcount.real.images import its_own_keys
 from headcount.real.training import RealTraining
 
 QUICKLY = {"xla_backend_optimization_level": 0}  # a test compiles longer than it computes
@@ -126,6 +127,25 @@ def test_data_that_was_not_loaded_is_asked_for():
         unknown.problem.samples()
 
 
+@pytest.mark.parametrize("placed_once", [True, False])
+def test_an_image_keeps_its_place_only_where_that_is_asked_for(placed_once):
+    """Of one image alone, the loss moves from visit to visit with its place and with nothing else."""
+    trial = image_trial(side=64, data=images(10))
+    problem = replace(trial.problem, train_images=1, placed_once=placed_once)
+    model, samples = problem.start(0), problem.samples()
+    losses = {float(problem.loss(model, samples, jax.random.PRNGKey(step), 1)[0]) for step in range(6)}
+    scores = problem.answers(model, samples)["train"]
+    where_judged = float(-jax.nn.log_softmax(scores)[0, samples.train.y[0]])
+    assert (np.ptp(list(losses)) < 1e-6) == placed_once
+    assert (min(losses) == pytest.approx(where_judged, abs=1e-5)) == placed_once
+
+
+def test_data_that_places_images_once_is_other_data():
+    trial = image_trial(side=64)
+    once = replace(trial, task=trial.task.placing_once())
+    assert once.id != trial.id and once.problem.placed_once and not trial.problem.placed_once
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_salience_is_how_the_right_answers_score_moves(kind):
     """Beside differences of scores, for one token of one sample; in float64."""
@@ -136,7 +156,10 @@ def test_salience_is_how_the_right_answers_score_moves(kind):
         samples = jax.device_put(problem.samples())
         moved = np.asarray(jax.jit(problem.salience)(model, samples))
         if kind == "images":
-            tokens, label = problem._placed(samples.train, np.array([3]), np.array([3])), samples.train.y[3]
+            tokens, label = (
+                problem._seen(samples.train.x[3:4], its_own_keys(np.array([3]))),
+                samples.train.y[3],
+            )
             tokens = tokens.astype(np.float64)
 
             def score(tokens):

@@ -39,12 +39,17 @@ class ImageSamples(eqx.Module):
 
 @dataclass(frozen=True)
 class ImageProblem:
-    """`fingerprint` says which images were loaded; so many of each class are used, the first ones."""
+    """`fingerprint` says which images were loaded; so many of each class are used, the first ones.
+
+    With `placed_once` a training image stays at one random place of its frame, where it is judged too; else
+    it has a new place at each visit.
+    """
 
     shape: VitShape
     fingerprint: str
     train_images: int
     validation_images: int
+    placed_once: bool = False
 
     def start(self, seed: int) -> Vit:
         """A vision transformer at its random start."""
@@ -64,10 +69,8 @@ class ImageProblem:
         """Cross entropy over images drawn with replacement, each at a random place of its frame."""
         draw, place, drop = jax.random.split(key, 3)
         chosen = jax.random.randint(draw, (batch_size,), 0, len(samples.train.y))
-        corners = jax.vmap(lambda own: random_corner(own, self.shape.side))(
-            jax.random.split(place, batch_size)
-        )
-        scores = model(self._seen(samples.train.x[chosen], corners), key=drop)
+        places = its_own_keys(chosen) if self.placed_once else jax.random.split(place, batch_size)
+        scores = model(self._seen(samples.train.x[chosen], places), key=drop)
         return loss_and_share_right(scores, samples.train.y[chosen])
 
     def answers(self, model: Vit, samples: ImageSamples) -> dict[str, Float[Array, "image class"]]:
@@ -77,7 +80,7 @@ class ImageProblem:
         own = jnp.concatenate([jnp.arange(count) for count in counts])
 
         def scores(places: Int[Array, " image"]) -> Array:
-            return model(self._placed(both, places, own[places]))
+            return model(self._seen(both.x[places], its_own_keys(own[places])))
 
         blocks = jnp.minimum(jnp.arange(sum(counts) + -sum(counts) % BLOCK), sum(counts) - 1)
         found = jax.lax.map(scores, blocks.reshape(-1, BLOCK)).reshape(len(blocks), -1)
@@ -93,31 +96,29 @@ class ImageProblem:
     def salience(self, model: Vit, samples: ImageSamples) -> Float[Array, "image patch"]:
         """The norm of the gradient of the right class's score with respect to each patch."""
         few = jnp.arange(min(SALIENT_IMAGES, len(samples.train.y)))
-        seen = self._placed(samples.train, few, few)
+        seen = self._seen(samples.train.x[few], its_own_keys(few))
 
         def right(patches: Array, label: Array) -> Array:
             return model(patches[None])[0, label]
 
         return jnp.linalg.norm(jax.vmap(jax.grad(right))(seen, samples.train.y[few]), axis=-1)
 
-    def _placed(
-        self, images: Images, chosen: Int[Array, " image"], numbers: Int[Array, " image"]
-    ) -> Float[Array, "image patch pixels"]:
-        """Some images, each at the place of its frame that belongs to its number."""
-        keys = jax.vmap(lambda number: jax.random.fold_in(jax.random.PRNGKey(0), number))(numbers)
-        corners = jax.vmap(lambda own: random_corner(own, self.shape.side))(keys)
-        return self._seen(images.x[chosen], corners)
-
     def _seen(
-        self, images: UInt8[Array, "image 32 32 3"], corners: Int[Array, "image 2"]
+        self, images: UInt8[Array, "image 32 32 3"], places: PRNGKeyArray
     ) -> Float[Array, "image patch pixels"]:
-        """The patches of the images in their frames, every colour standardised."""
+        """The patches of images, each where its key puts it in its frame, every colour standardised."""
 
-        def one(image: Array, corner: Array) -> Array:
+        def one(image: Array, place: Array) -> Array:
             small = (image.astype(jnp.float32) / 255 - jnp.array(MEAN)) / jnp.array(DEVIATION)
+            corner = random_corner(place, self.shape.side)
             return patches(framed(small, corner, self.shape.side), self.shape.patch)
 
-        return jax.vmap(one)(images, corners)
+        return jax.vmap(one)(images, places)
+
+
+def its_own_keys(numbers: Int[Array, " image"]) -> PRNGKeyArray:
+    """The same key for the same number of an image, always."""
+    return jax.vmap(lambda number: jax.random.fold_in(jax.random.PRNGKey(0), number))(numbers)
 
 
 def _balanced(x: np.ndarray, y: np.ndarray, count: int) -> Images:

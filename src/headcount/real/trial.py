@@ -18,6 +18,7 @@ from headcount.real.problem import Model, Problem
 from headcount.real.training import RealTraining, initial_learners
 from headcount.validation import finite_number, whole_number
 
+ONCE = "once"
 KEPT = 6  # copies of a layer's states that its gradient needs, and passing ones
 
 
@@ -34,6 +35,15 @@ class RealData(TaskChoice):
     def fingerprint(self) -> str:
         """Of what is in it."""
         return str(dict(self.options)["fingerprint"])
+
+    @property
+    def placed_once(self) -> bool:
+        """Whether an image keeps one place of its frame."""
+        return dict(self.options).get("placed") == ONCE
+
+    def placing_once(self) -> "RealData":
+        """The same data, every image at one place."""
+        return self.of(self.name, fingerprint=self.fingerprint, placed=ONCE)
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ class RealTrial(Trial):
         assert isinstance(data, RealData)
         sizes = recipe.train_samples, recipe.validation_samples
         if isinstance(shape, VitShape):
-            return ImageProblem(shape, data.fingerprint, *sizes)
+            return ImageProblem(shape, data.fingerprint, *sizes, data.placed_once)
         assert isinstance(shape, RerankerShape)
         if isinstance(shape, JoinedShape):
             return JoinedRanking(shape, data.fingerprint, self.length, *sizes)

@@ -1,20 +1,21 @@
 """CIFAR-10: a vision transformer on images in ever larger frames.
 
 The paper gives layers, numbers per head, class token, norms, residuals, dropout, AdamW and a cosine. Not
-given, and chosen here: the feed-forward width 4E, dropout 0.1, the rate, weight decay, batch and epochs.
+given, and chosen here: the feed-forward width 4E, dropout 0.1, the rate, weight decay, batch and epochs. Nor
+is it said whether an image has one random place in its frame or a new one at each visit: both are trained.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from headcount.engine import Training
+from headcount.engine import Training, Trial
 from headcount.models.encoder import EncoderShape
 from headcount.models.vit import VitShape
 from headcount.real.loaded import remember
 from headcount.real.trial import RealData, RealTrial
 from headcount.reproduce.paper_real import CIFAR10_TRAIN, CIFAR10_VALIDATION
-from headcount.reproduce.real_item import Trials, real_item, replicated, with_controls
+from headcount.reproduce.real_item import GRID, PLACED_ONCE, Trials, real_item, replicated, with_controls
 from headcount.reproduce.recipe import Recipe
 from headcount.tasks.cifar10 import CLASSES, HOME, load_cifar10
 
@@ -43,9 +44,17 @@ def make(recipe: Recipe, data: RealData) -> Trials:
         shape = VitShape(side, patch, len(CLASSES), replace(encoder, layers=LAYERS, dropout=DROPOUT))
         return replicated(recipe, data, shape, shape.length, RATE, training)
 
-    return with_controls(
+    found = with_controls(
         recipe, heads, sides, trials, head_dim=HEAD_DIM, width=WIDTH, fixed=FIXED, precise=PRECISE
     )
+    return found if recipe.quick else {**found, PLACED_ONCE: tuple(map(placed_once, found[GRID]))}
+
+
+def placed_once(trial: Trial) -> Trial:
+    """The same trial, every image at one place of its frame: where it fills the frame, nothing else."""
+    shape: object = trial.architecture
+    assert isinstance(shape, VitShape) and isinstance(trial.task, RealData)
+    return trial if shape.side == SIDES[0] else replace(trial, task=trial.task.placing_once())
 
 
 def _training(recipe: Recipe) -> Training:

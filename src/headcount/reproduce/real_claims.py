@@ -16,6 +16,7 @@ RESAMPLES = 2000
 FADED = 0.1  # of the largest gap between lengths: below that, length no longer matters
 FEW = 4  # heads
 FEWEST_WRONG = 1e-4  # a share below this is taken for this: its logarithm is that of a handful of samples
+LEARNT = 1e-3  # where a smaller share is wrong at every length, there is nothing left that could grow with it
 
 
 def rises_with_heads(frame: pd.DataFrame) -> Verdict:
@@ -43,6 +44,9 @@ def falls_with_length(frame: pd.DataFrame) -> Verdict:
         lengths = np.array(sorted(members["length"].unique()), float)
         if len(lengths) < 2 or min(map(len, groups)) < 1:
             return Verdict(claim, None, "needs two lengths and a member of each that finished")
+        if max(map(np.mean, groups)) < LEARNT:
+            told.append(f"h = {heads}: nearly all is learnt at every T")
+            continue
         slope, low, high = slope_interval(lengths, groups)
         told.append(f"h = {heads}: slope {slope:.2f} ({low:.2f} to {high:.2f})")
         holds.append(low > 0)
@@ -155,7 +159,8 @@ def follows(frame: pd.DataFrame, *, width_fixed: str, heads_fixed: str) -> Itera
         members = frame[frame["variant"] == variant]
         claim = f"{variant}: training accuracy rises along the way, at every T"
         means = members.pivot_table(index=axis, columns="length", values="train_error")
-        if len(means) < 2 or means.isna().any(axis=None):
+        means = means.dropna(axis="columns")  # a length of which only a part is trained
+        if len(means) < 2 or means.empty:
             yield Verdict(claim, None, "not trained")
             continue
         gains = 100 * (means.iloc[0] - means.iloc[-1])

@@ -31,7 +31,9 @@ from headcount.reproduce.recipe import Recipe
 from headcount.reproduce.summary import summarise
 
 GRID, WIDTH_FIXED, HEADS_FIXED = "grid", "width fixed, heads varied", "heads fixed, width varied"
-IN_FLOAT32, JOINED, STOPPED = "in float32", "all tokens kept", "stopped early"
+IN_FLOAT32, JOINED = "in float32", "all tokens kept"
+STOPPED, PLACED_ONCE = "stopped early", "each image at one place"
+OTHER_GRIDS = (PLACED_ONCE, STOPPED)
 FAST: EncoderPrecision = "bfloat16"
 FEEDFORWARD = 4  # times the width
 Trials = Mapping[str, tuple[Trial, ...]]
@@ -105,16 +107,15 @@ def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[P
     def panel(title: str, table: pd.DataFrame, **axes: Any) -> Panel:
         return Panel(title, table, value="share wrong", selected=False, **axes)
 
-    parts = {name: frame[frame["variant"] == name] for name in (GRID, STOPPED, WIDTH_FIXED, HEADS_FIXED)}
-    shown = [
-        panel("training samples that are wrong", wrong(parts[GRID], "train", train)),
-        panel("validation samples that are wrong", wrong(parts[GRID], "validation", validation)),
-    ]
-    if not parts[STOPPED].empty:
-        table = wrong(parts[STOPPED], "train", train)
-        shown.append(panel(f"training samples that are wrong: {STOPPED}", table))
+    parts = dict(iter(frame.groupby("variant")))
+    shown = []
+    for variant in (GRID, *OTHER_GRIDS):
+        if variant in parts:
+            title = "samples that are wrong" + ("" if variant == GRID else f": {variant}")
+            shown.append(panel(f"training {title}", wrong(parts[variant], "train", train)))
+            shown.append(panel(f"validation {title}", wrong(parts[variant], "validation", validation)))
     for variant, axis in ((WIDTH_FIXED, "heads"), (HEADS_FIXED, "width")):
-        if not parts[variant].empty:
+        if variant in parts:
             table = wrong(parts[variant], "train", by=("heads", "width", "length"))
             title = f"training samples that are wrong: {variant}"
             shown.append(panel(title, table, across=axis, lines="length"))
@@ -123,13 +124,18 @@ def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[P
 
 def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
     """What the grid says of the paper's claims, and what the other grids add."""
-    grid, stopped = (frame[frame["variant"] == variant] for variant in (GRID, STOPPED))
+    parts = dict(iter(frame.groupby("variant")))
     return [
-        *shape_of(grid),
-        *reversal(grid, train),
+        *shape_of(parts[GRID]),
+        *reversal(parts[GRID], train),
         *follows(frame, width_fixed=WIDTH_FIXED, heads_fixed=HEADS_FIXED),
         *beside_the_grid(frame, grid=GRID, others=(IN_FLOAT32, JOINED)),
-        *([] if stopped.empty else (said_of(STOPPED, verdict) for verdict in shape_of(stopped))),
+        *(
+            said_of(variant, verdict)
+            for variant in OTHER_GRIDS
+            if variant in parts
+            for verdict in shape_of(parts[variant])
+        ),
     ]
 
 
