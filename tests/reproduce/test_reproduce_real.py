@@ -29,7 +29,15 @@ from headcount.reproduce.real_claims import (
     rises_with_heads,
     where_length_fades,
 )
-from headcount.reproduce.real_item import GRID, HEADS_FIXED, IN_FLOAT32, JOINED, STOPPED, WIDTH_FIXED
+from headcount.reproduce.real_item import (
+    GRID,
+    HEADS_FIXED,
+    IN_FLOAT32,
+    JOINED,
+    PLACED_ONCE,
+    STOPPED,
+    WIDTH_FIXED,
+)
 from headcount.reproduce.real_transition import right_answers, transitions
 
 HEADS, LENGTHS = (1, 2, 4, 8), (8, 16, 64)
@@ -93,6 +101,19 @@ def test_in_full_the_grid_has_more_beside_it():
     for variant, count in ((IN_FLOAT32, 1), (JOINED, 1), (STOPPED, 4)):
         assert sum(claim.startswith(variant) for claim in claims) == count
     assert any(STOPPED in panel.title and panel.table["paper"].notna().all() for panel in item.panels(frame))
+
+
+def test_images_that_keep_their_place_are_another_grid_with_the_same_shortest_length():
+    item, recipe = bound("cifar10"), FULL.with_seeds(1)
+    named = item.named(recipe)
+    assert all(trial.problem.placed_once for trial in named[PLACED_ONCE])
+    assert {trial.length for trial in named[PLACED_ONCE]} < {trial.length for trial in named[GRID]}
+    rows = [
+        row(trial, 0.1 + trial.problem.placed_once) for name in (GRID, PLACED_ONCE) for trial in named[name]
+    ]
+    table = {panel.title: panel.table for panel in item.panels(item.rows(pd.DataFrame(rows), recipe))}
+    medians = table[f"training samples that are wrong: {PLACED_ONCE}"].groupby("length")["median"].mean()
+    np.testing.assert_allclose(medians, [0.1, 1.1, 1.1])
 
 
 def row(trial, error):
@@ -245,7 +266,7 @@ def test_the_estimator_is_asked_at_every_length(tmp_path):
         store.write(Pack((trial,), trial.architecture), [row])
     (verdict,) = transitions(trials, store)
     assert verdict.claim == "at T = 4, the estimator sees a transition"
-    assert verdict.holds and "D = 2" in verdict.evidence
+    assert verdict.holds and "from h = 2 on (2 alone)" in verdict.evidence
     (few,) = transitions(trials[:2], store)
     assert few.holds is None
 

@@ -5,7 +5,7 @@ given, and chosen here: the feed-forward width 4E, dropout 0.1, the rate, weight
 is it said whether an image has one random place in its frame or a new one at each visit: both are trained.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,14 +47,16 @@ def make(recipe: Recipe, data: RealData) -> Trials:
     found = with_controls(
         recipe, heads, sides, trials, head_dim=HEAD_DIM, width=WIDTH, fixed=FIXED, precise=PRECISE
     )
-    return found if recipe.quick else {**found, PLACED_ONCE: tuple(map(placed_once, found[GRID]))}
+    return found if recipe.quick else {**found, PLACED_ONCE: tuple(placed_once(found[GRID]))}
 
 
-def placed_once(trial: Trial) -> Trial:
-    """The same trial, every image at one place of its frame: where it fills the frame, nothing else."""
-    shape: object = trial.architecture
-    assert isinstance(shape, VitShape) and isinstance(trial.task, RealData)
-    return trial if shape.side == SIDES[0] else replace(trial, task=trial.task.placing_once())
+def placed_once(trials: Iterable[Trial]) -> Iterator[Trial]:
+    """The same trials, every image at one place of its frame: those at which it can have more than one."""
+    for trial in trials:
+        shape: object = trial.architecture
+        assert isinstance(shape, VitShape) and isinstance(trial.task, RealData)
+        if shape.side > min(SIDES):
+            yield replace(trial, task=trial.task.placing_once())
 
 
 def _training(recipe: Recipe) -> Training:

@@ -107,16 +107,15 @@ def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[P
     def panel(title: str, table: pd.DataFrame, **axes: Any) -> Panel:
         return Panel(title, table, value="share wrong", selected=False, **axes)
 
-    parts = dict(iter(frame.groupby("variant")))
     shown = []
-    for variant in (GRID, *OTHER_GRIDS):
-        if variant in parts:
-            title = "samples that are wrong" + ("" if variant == GRID else f": {variant}")
-            shown.append(panel(f"training {title}", wrong(parts[variant], "train", train)))
-            shown.append(panel(f"validation {title}", wrong(parts[variant], "validation", validation)))
+    for variant, cells in whole_grids(frame).items():
+        title = "samples that are wrong" + ("" if variant == GRID else f": {variant}")
+        shown.append(panel(f"training {title}", wrong(cells, "train", train)))
+        shown.append(panel(f"validation {title}", wrong(cells, "validation", validation)))
     for variant, axis in ((WIDTH_FIXED, "heads"), (HEADS_FIXED, "width")):
-        if variant in parts:
-            table = wrong(parts[variant], "train", by=("heads", "width", "length"))
+        cells = frame[frame["variant"] == variant]
+        if not cells.empty:
+            table = wrong(cells, "train", by=("heads", "width", "length"))
             title = f"training samples that are wrong: {variant}"
             shown.append(panel(title, table, across=axis, lines="length"))
     return shown
@@ -124,19 +123,26 @@ def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[P
 
 def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
     """What the grid says of the paper's claims, and what the other grids add."""
-    parts = dict(iter(frame.groupby("variant")))
+    grids = whole_grids(frame)
+    grid = grids.pop(GRID)
     return [
-        *shape_of(parts[GRID]),
-        *reversal(parts[GRID], train),
+        *shape_of(grid),
+        *reversal(grid, train),
         *follows(frame, width_fixed=WIDTH_FIXED, heads_fixed=HEADS_FIXED),
         *beside_the_grid(frame, grid=GRID, others=(IN_FLOAT32, JOINED)),
-        *(
-            said_of(variant, verdict)
-            for variant in OTHER_GRIDS
-            if variant in parts
-            for verdict in shape_of(parts[variant])
-        ),
+        *(said_of(variant, verdict) for variant, cells in grids.items() for verdict in shape_of(cells)),
     ]
+
+
+def whole_grids(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The grid, and others that were trained; a length that one of these lacks is the same as in the grid."""
+    grid = frame[frame["variant"] == GRID]
+    found = {GRID: grid}
+    for variant in OTHER_GRIDS:
+        cells = frame[frame["variant"] == variant]
+        if not cells.empty:
+            found[variant] = pd.concat([grid[~grid["length"].isin(cells["length"])], cells])
+    return found
 
 
 def shape_of(grid: pd.DataFrame) -> list[Verdict]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from headcount.engine import Store, Trial
 from headcount.estimate.curve import Curve, Tried
-from headcount.estimate.verdict import decide
+from headcount.estimate.verdict import Estimate, decide
 from headcount.real.trial import RealTrial
 from headcount.reproduce.claims import Verdict
 
@@ -37,9 +37,18 @@ def transitions(trials: Sequence[Trial], store: Store) -> list[Verdict]:
             continue
         found = decide(Curve(tried, labels=True))
         holds = None if found.dimension is None else found.dimension > 1
-        told = found.sentence.partition(" Try --")[0]  # options of another command
-        verdicts.append(Verdict(claim, holds, told.removesuffix(".")))
+        verdicts.append(Verdict(claim, holds, _told(found)))
     return verdicts
+
+
+def _told(found: Estimate) -> str:
+    """Width grows with these heads, so that no D is named: only where more of both change nothing more."""
+    if found.dimension is None or found.interval is None or found.dimension == 1:
+        return found.sentence.partition(" Try --")[0].removesuffix(".")  # options of another command
+    low, high = found.interval
+    interval = f"{low} alone" if low == high else f"{low} to {high}"
+    enough = f"from h = {found.dimension} on ({interval})"
+    return f"{enough}, more heads and the width that comes with them change little"
 
 
 def right_answers(trial: Trial) -> np.ndarray:
