@@ -203,8 +203,12 @@ def main() -> None:
             torch_speed = found[precision]["torch"]["images_per_second"]
             found[precision]["ratio"] = measured["images_per_second"] / torch_speed
         print(precision, side, json.dumps(measured), flush=True)
-        text = json.dumps(found, indent=1) + "\n"
-        write_whole(chosen.out, lambda file, text=text: file.write(text.encode()))
+        write(found, chosen.out)
+
+
+def write(found: dict[str, Any], path: Path) -> None:
+    text = json.dumps(found, indent=1) + "\n"
+    write_whole(path, lambda file: file.write(text.encode()))
 
 
 def _with(shape: Any, precision: str) -> Any:

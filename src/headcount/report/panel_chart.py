@@ -13,6 +13,7 @@ from headcount.reproduce import Panel
 
 HEIGHT = 300
 MOST_TICKS = 8
+SMALLEST_TOP = 0.01  # of an axis of shares: where all are zero there is an axis too
 TITLES = {
     "heads": "heads h",
     "length": "length T",
@@ -21,7 +22,7 @@ TITLES = {
     "counted_parameters": "counted parameters",
     "width": "width E",
 }
-OURS, PAPER = "ours: minimum over seeds", "the paper"
+OURS, OUR_MEAN, PAPER = "ours: minimum over seeds", "ours: mean over seeds", "the paper"
 _KINDS = alt.Legend(
     orient="top",
     symbolType="stroke",
@@ -37,7 +38,7 @@ _TEXT: dict[str, Any] = {
 
 
 def panel_chart(panel: Panel) -> alt.LayerChart:
-    """Test error of the best seed, and the spread of all seeds behind it as thin bars."""
+    """Errors of the best seed, or shares over all, and the spread of the seeds behind as thin bars."""
     return calm(panel_layers(panel)).properties(width="container")
 
 
@@ -64,14 +65,19 @@ def panel_layers(panel: Panel) -> alt.LayerChart:
     """The layers of a panel, without the settings of a whole chart."""
     rows = _rows(panel)
     axis = decades(rows["error"])
-    base = alt.Chart(alt.InlineData(values=plain(rows))).encode(
-        x=_across(panel), y=_error(axis, panel.value), color=_colour(panel)
+    bars = _spread(panel, axis)
+    shown = rows if panel.shares else rows.assign(error=axis.place(rows["error"]))
+    largest = max(rows["error"].max(), bars["high"].max(), SMALLEST_TOP)
+    base = alt.Chart(alt.InlineData(values=plain(shown))).encode(
+        x=_across(panel),
+        y=_share(panel, largest) if panel.shares else _error(axis, panel.value),
+        color=_colour(panel),
     )
     lines = base.mark_line(strokeWidth=2).encode(
         strokeDash=alt.StrokeDash(
             "whose:N",
             title=None,
-            scale=alt.Scale(domain=[OURS, PAPER], range=[[1, 0], [4, 4]]),
+            scale=alt.Scale(domain=[_ours(panel), PAPER], range=[[1, 0], [4, 4]]),
             legend=_KINDS if _both(rows) else None,
         )
     )
@@ -81,10 +87,10 @@ def panel_layers(panel: Panel) -> alt.LayerChart:
             alt.Tooltip(f"{panel.lines}:O", title=TITLES.get(panel.lines, panel.lines)),
             alt.Tooltip(f"{panel.across}:O", title=TITLES.get(panel.across, panel.across)),
             "whose:N",
-            alt.Tooltip("error:Q", title="error", format=".2e"),
+            alt.Tooltip("error:Q", title=panel.value, format=".2%" if panel.shares else ".2e"),
         ],
     )
-    spread = alt.Chart(alt.InlineData(values=plain(_spread(panel.table, axis)))).mark_rule(
+    spread = alt.Chart(alt.InlineData(values=plain(bars))).mark_rule(
         opacity=0.35, strokeWidth=5, strokeCap="round"
     )
     layers = [
@@ -98,8 +104,8 @@ def panel_layers(panel: Panel) -> alt.LayerChart:
 
 
 def _rows(panel: Panel) -> pd.DataFrame:
-    columns = [panel.across, panel.lines]
-    ours = panel.table[[*columns, "min"]].rename(columns={"min": "error"}).assign(whose=OURS)
+    columns, which = [panel.across, panel.lines], "mean" if panel.shares else "min"
+    ours = panel.table[[*columns, which]].rename(columns={which: "error"}).assign(whose=_ours(panel))
     if "paper" not in panel.table:
         return ours.dropna()
     paper = panel.table[[*columns, "paper"]].rename(columns={"paper": "error"}).assign(whose=PAPER)
@@ -110,9 +116,17 @@ def _both(rows: pd.DataFrame) -> bool:
     return rows["whose"].nunique() > 1
 
 
-def _spread(table: pd.DataFrame, axis: Decades) -> pd.DataFrame:
-    """From the minimum to the median over seeds."""
-    bars = table.dropna(subset=["min", "median"])
+def _ours(panel: Panel) -> str:
+    return OUR_MEAN if panel.shares else OURS
+
+
+def _spread(panel: Panel, axis: Decades) -> pd.DataFrame:
+    """From the minimum to the median over seeds; of shares, a deviation to either side of the mean."""
+    bars = panel.table.dropna(subset=["min", "median"])
+    if panel.shares:
+        return bars.assign(
+            low=(bars["mean"] - bars["std"]).clip(lower=0), high=(bars["mean"] + bars["std"]).clip(upper=1)
+        )
     return bars.assign(low=axis.place(bars["min"]), high=axis.place(bars["median"]))
 
 
@@ -160,6 +174,15 @@ def _error(axis: Decades, title: str) -> alt.Y:
         title=title,
         scale=alt.Scale(type="log", domain=axis.domain, nice=False),
         axis=alt.Axis(values=axis.ticks(most=8), format=".0e", ticks=False, labelPadding=6),
+    )
+
+
+def _share(panel: Panel, largest: float) -> alt.Y:
+    return alt.Y(
+        "error:Q",
+        title=panel.value,
+        scale=alt.Scale(domain=[0, largest], nice=True),
+        axis=alt.Axis(format="%", ticks=False, labelPadding=6),
     )
 
 

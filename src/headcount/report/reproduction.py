@@ -23,7 +23,7 @@ class Figure:
     chart: dict[str, Any]
     names: tuple[str, ...]
     rows: list[tuple[str, ...]]
-    selected: bool
+    shares: bool
 
 
 def write_reproduction(
@@ -38,9 +38,7 @@ def write_reproduction(
 ) -> None:
     """The page of an item, whole or not at all."""
     figures = [
-        Figure(
-            panel.title, panel_chart(panel).to_dict(), columns(panel), list(written(panel)), panel.selected
-        )
+        Figure(panel.title, panel_chart(panel).to_dict(), columns(panel), list(written(panel)), panel.shares)
         for panel in panels
     ]
     page = rendered(
@@ -70,11 +68,13 @@ def tally(verdicts: Sequence[Verdict]) -> str:
 
 def columns(panel: Panel) -> tuple[str, ...]:
     """The names above what `written` gives."""
-    first = (_short(panel.lines), _short(panel.across))
-    if "paper" not in panel.table:
+    first, paper = (_short(panel.lines), _short(panel.across)), "paper" in panel.table
+    if panel.shares:
+        return (*first, *(["paper"] if paper else []), "ours", "failed")
+    if not paper:
         return (*first, "min", "median", "mean ± std", "failed")
     beside_paper = (*first, "paper", "min", "median", "mean ± std", "failed", "ratio")
-    return (*beside_paper, "validation", "selected", "polished") if panel.selected else beside_paper
+    return (*beside_paper, "validation", "selected", "polished")
 
 
 def written(panel: Panel) -> Iterator[tuple[str, ...]]:
@@ -83,12 +83,26 @@ def written(panel: Panel) -> Iterator[tuple[str, ...]]:
         ours = (scientific(row["min"]), scientific(row["median"]), _spread(row))
         failed = f"{row['failed']} of {row['members']}" if row["failed"] else "0"
         place = (_number(row[panel.lines]), _number(row[panel.across]))
-        if "paper" not in row:
+        if panel.shares:
+            paper = (percent(row["paper"]),) if "paper" in row else ()
+            yield (*place, *paper, f"{percent(row['mean'])} ± {percent(row['std'])}", failed)
+        elif "paper" not in row:
             yield (*place, *ours, failed)
         else:
-            chosen = ("validation", "selected", "polished_test") if panel.selected else ()
+            chosen = ("validation", "selected", "polished_test")
             beside_paper = (scientific(row["paper"]), *ours, failed, _ratio(row["ratio"]))
             yield (*place, *beside_paper, *(scientific(row[name]) for name in chosen))
+
+
+def percent(share: float) -> str:
+    """A share in hundredths: two digits after the point where it is below one.
+
+    >>> percent(0.4271), percent(0.00071), percent(0), percent(float("nan"))
+    ('42.7%', '0.07%', '0%', '–')
+    """
+    if np.isnan(share):
+        return "–"
+    return "0%" if share == 0 else f"{100 * share:.1f}%" if share >= 0.01 else f"{100 * share:.2f}%"
 
 
 def _spread(row: dict[Any, Any]) -> str:

@@ -17,7 +17,9 @@ class Panel:
 
     - `table`: as `summarise` makes it.
     - `enough`: the first number of heads that is enough, where heads are shown.
-    - `value`: what the errors are; `selected`: whether the learning rate was chosen by validation errors.
+    - `value`: what the errors are.
+    - `shares`: whether they are shares of samples. Of these the means over seeds are shown, and nothing was
+      selected; of others the minimum, at the learning rate that validation errors chose.
     """
 
     title: str
@@ -26,7 +28,7 @@ class Panel:
     lines: str = "heads"
     enough: int | None = None
     value: str = "test error (NMSE)"
-    selected: bool = True
+    shares: bool = False
 
 
 @dataclass(frozen=True)

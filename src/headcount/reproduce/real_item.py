@@ -105,7 +105,7 @@ def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[P
     """Both splits beside the paper's; then, where they were trained, the other grids."""
 
     def panel(title: str, table: pd.DataFrame, **axes: Any) -> Panel:
-        return Panel(title, table, value="share wrong", selected=False, **axes)
+        return Panel(title, table, value="share wrong", shares=True, **axes)
 
     shown = []
     for variant, cells in whole_grids(frame).items():

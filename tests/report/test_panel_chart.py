@@ -1,0 +1,59 @@
+"""Where the numbers of a panel land on its axis."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headcount.report.panel_chart import OUR_MEAN, panel_layers
+from headcount.report.reproduction import columns, written
+from headcount.reproduce.item import Panel
+
+
+def table(errors):
+    """One line over three lengths; with a deviation of a tenth of each error."""
+    errors = np.asarray(errors, float)
+    return pd.DataFrame(
+        {
+            "heads": 1,
+            "length": [8, 16, 64],
+            **dict.fromkeys(("min", "median", "mean"), errors),
+            "std": errors / 10,
+            "failed": 0,
+            "members": 2,
+        }
+    )
+
+
+def drawn(panel):
+    """The points, and the ends and the kind of the axis that they stand on."""
+    scale = panel_layers(panel).to_dict()["layer"][-1]["encoding"]["y"]["scale"]
+    return [row["error"] for row in rows_of(panel)], scale["domain"], scale.get("type", "linear")
+
+
+def rows_of(panel):
+    chart = panel_layers(panel).to_dict()
+    return chart["datasets"][chart["layer"][-1]["data"]["name"]]
+
+
+def test_an_error_of_zero_stands_at_the_foot_of_a_logarithmic_axis():
+    points, (low, high), kind = drawn(Panel("errors", table([0.0, 1e-3, 0.2])))
+    assert kind == "log" and points[0] == low < 1e-3
+    assert all(low <= point <= high for point in points)
+
+
+@pytest.mark.parametrize("errors", [[0.0, 0.02, 0.5], [0.0, 0.0, 0.0]])
+def test_shares_stand_on_an_axis_from_zero_that_holds_their_bars(errors):
+    points, (low, high), kind = drawn(Panel("shares", table(errors), shares=True))
+    assert kind == "linear" and points == errors
+    assert low == 0 < high and high >= 1.1 * max(errors)
+
+
+def test_shares_are_told_as_means_in_hundredths():
+    panel = Panel("shares", table([0.0, 0.02, 0.5]).assign(paper=[0.1, 0.2, np.nan]), shares=True)
+    assert columns(panel) == ("h", "T", "paper", "ours", "failed")
+    assert [row[2:4] for row in written(panel)] == [
+        ("10.0%", "0% ± 0%"),
+        ("20.0%", "2.0% ± 0.20%"),
+        ("–", "50.0% ± 5.0%"),
+    ]
+    assert {row["whose"] for row in rows_of(panel)} == {OUR_MEAN, "the paper"}
