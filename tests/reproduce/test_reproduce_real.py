@@ -25,8 +25,10 @@ from headcount.reproduce.real_claims import (
     falls_with_length,
     follows,
     paper_s_law,
+    reciprocal_rank,
     reversal,
     rises_with_heads,
+    tokens_that_matter,
     where_length_fades,
 )
 from headcount.reproduce.real_item import (
@@ -88,6 +90,25 @@ def test_a_frame_of_it_becomes_panels_and_verdicts(name):
     assert not words["accuracy follows the heads and not the width that grows with them"]
 
 
+def test_what_matters_and_where_the_positive_ranks_is_told():
+    frame = pd.DataFrame(
+        {
+            "heads": [1, 2, 1, 2],
+            "length": [8, 8, 16, 16],
+            "scores": [
+                json.dumps({"tokens_that_matter": matter, "validation_mrr": rank})
+                for matter, rank in ((3, 0.5), (4, 0.7), (3, 0.4), (2, 0.3))
+            ],
+        }
+    )
+    few = tokens_that_matter(frame)
+    assert few.holds is False and few.evidence.startswith("T = 8: 3 to 4, T = 16: 2 to 3")
+    (ranked,) = reciprocal_rank(frame)
+    assert ranked.holds is False
+    assert ranked.evidence.startswith("T = 8: 0.50 with h = 1, at best 0.70 with h = 2")
+    assert not list(reciprocal_rank(frame.assign(scores="{}")))
+
+
 def test_in_full_the_grid_has_more_beside_it():
     """A cell in float32; of MS MARCO also one with all tokens kept, and the grid stopped early."""
     item, recipe = bound("msmarco"), FULL.with_seeds(2)
@@ -129,6 +150,7 @@ def row(trial, error):
         "validation_error": error,
         "test_error": np.nan,
         "spec": trial.to_json(),
+        "scores": json.dumps({"tokens_that_matter": trial.length / 2, "validation_mrr": 1 - error}),
     }
 
 

@@ -1,5 +1,6 @@
 """What the paper claims of accuracy on real data, over heads and lengths, and whether ours bears it out."""
 
+import json
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -177,6 +178,37 @@ def follows(frame: pd.DataFrame, *, width_fixed: str, heads_fixed: str) -> Itera
         return
     told = f"{spans['heads']:+.1f} points by heads at one width, {spans['width']:+.1f} by width at one h"
     yield Verdict(claim, spans["heads"] > spans["width"], told)
+
+
+def tokens_that_matter(frame: pd.DataFrame) -> Verdict:
+    """How many candidates, or patches, move the right answer's score by a fair part of the most."""
+    claim = "the more tokens there are, the more of them matter to the right answer"
+    found = _scored(frame, "tokens_that_matter").groupby("length")["score"]
+    told = ", ".join(f"T = {length}: {few.min():.0f} to {few.max():.0f}" for length, few in found)
+    means = found.mean()
+    holds = bool((means.diff().iloc[1:] > 0).all()) if len(means) > 1 else None
+    return Verdict(claim, holds, f"{told}, over all members")
+
+
+def reciprocal_rank(frame: pd.DataFrame) -> Iterator[Verdict]:
+    """The mean reciprocal rank of the positive among validation candidates, where there are candidates."""
+    found = _scored(frame, "validation_mrr")
+    if found.empty:
+        return
+    means = found.pivot_table(index="heads", columns="length", values="score")
+    told = ", ".join(
+        f"T = {length}: {column.iloc[0]:.2f} with h = {column.index[0]}, at best {column.max():.2f} with h = "
+        f"{column.idxmax()}, {column.iloc[-1]:.2f} with h = {column.index[-1]}"
+        for length, column in means.items()
+    )
+    most = bool((means.idxmax() == means.index[-1]).all())
+    yield Verdict("the mean reciprocal rank on validation lists is best with the most heads", most, told)
+
+
+def _scored(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The members of which this was measured, with `score`."""
+    scores = [json.loads(text).get(name, np.nan) for text in frame["scores"]]
+    return frame.assign(score=scores).dropna(subset="score")
 
 
 def beside_the_grid(frame: pd.DataFrame, *, grid: str, others: Sequence[str]) -> Iterator[Verdict]:

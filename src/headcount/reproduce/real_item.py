@@ -22,8 +22,10 @@ from headcount.reproduce.real_claims import (
     falls_with_length,
     follows,
     paper_s_law,
+    reciprocal_rank,
     reversal,
     rises_with_heads,
+    tokens_that_matter,
     where_length_fades,
 )
 from headcount.reproduce.real_transition import transitions
@@ -128,6 +130,8 @@ def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
     return [
         *shape_of(grid),
         *reversal(grid, train),
+        tokens_that_matter(grid),
+        *reciprocal_rank(grid),
         *follows(frame, width_fixed=WIDTH_FIXED, heads_fixed=HEADS_FIXED),
         *beside_the_grid(frame, grid=GRID, others=(IN_FLOAT32, JOINED)),
         *(said_of(variant, verdict) for variant, cells in grids.items() for verdict in shape_of(cells)),
