@@ -1,9 +1,11 @@
 """CIFAR-10 from the files it is handed out in. Nothing in them is run, and nothing is unpacked to disk."""
 
 import gzip
+import hashlib
 import importlib
 import io
 import pickle
+import statistics
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,8 @@ HUB = "uoft-cs/cifar10"
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 PIXELS = 3 * 32 * 32  # of an image in a file: the red, the green and the blue plane, row by row
 PARTS = ("cifar10_part0.npz", "cifar10_part1.npz", "cifar10_part2.npz")
+GZIP = b"\x1f\x8b"  # how a .gz begins
+MOST_REPEATED = 0.1  # of the images of a batch; a few are alike in any large collection
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,16 +47,24 @@ def load_cifar10(folder: Path | str) -> Cifar10:
     """The data set in a folder, in an archive, or, by the word "hub", on the Hugging Face hub.
 
     A folder may hold (or be) `cifar-10-batches-py` or `cifar-10-batches-bin`, hold one of the archives
-    `cifar-10-python.tar.gz` and `cifar-10-binary.tar.gz`, or the parts `cifar10_part0.npz` to
-    `cifar10_part2.npz`. The first of these is read; of the parts, those that are there.
+    `cifar-10-python.tar.gz` and `cifar-10-binary.tar.gz` (or the .tar in them), or the parts
+    `cifar10_part0.npz` to `cifar10_part2.npz`. The first of these is read; of the parts, those that are
+    there. `Path("hub")` is a folder where there is one of that name.
     """
-    if folder == "hub":
-        return _from_hub()
     path = Path(folder)
+    if folder == "hub" or (path == Path("hub") and not path.exists()):
+        return _from_hub()
     try:
         return _from_archive(path) if path.is_file() else _from_folder(path)
     except OSError as error:
         raise _refused(error.filename or path, f"cannot be read: {error.strerror or error}") from None
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _refused(path, f"cannot be read: {error.strerror or error}") from None
 
 
 def _refused(file: object, problem: str) -> InvalidInput:
@@ -76,32 +88,37 @@ def _from_folder(folder: Path) -> Cifar10:
         for place in (folder / layout.folder, folder):
             there = [name for name in layout.files if (place / name).exists()]
             if there:
-                return layout.joined(place, {name: (place / name).read_bytes() for name in there})
+                return layout.joined(place, {name: _bytes(place / name) for name in there})
     for layout in LAYOUTS:
-        if (folder / layout.archive).is_file():
-            return _from_archive(folder / layout.archive)
+        for archive in (folder / layout.archive, folder / layout.archive.removesuffix(".gz")):
+            if archive.is_file():
+                return _from_archive(archive)
     parts = [folder / name for name in PARTS if (folder / name).is_file()]
     if parts:
-        return _both(_from_parts(parts, "train"), _from_parts(parts, "test"))
+        train, test = _from_parts(parts, "train"), _from_parts(parts, "test")
+        _check_unrepeated({f"{folder}, train": train, f"{folder}, test": test})
+        return _both(train, test)
     known = [name for layout in LAYOUTS for name in (f"{layout.folder}/{layout.files[0]}", layout.archive)]
     raise _refused(folder, f"holds no CIFAR-10; expected {', '.join(known)} or {PARTS[0]}")
 
 
 def _from_archive(path: Path) -> Cifar10:
-    """One pass through a .tar.gz, to its very end, where the checksum is."""
+    """One pass through a .tar.gz, to its very end, where the checksum is; or through a .tar."""
     wanted = {f"{layout.folder}/{name}" for layout in LAYOUTS for name in layout.files}
     found: dict[str, bytes] = {}
     others: list[str] = []
-    compressed = io.BytesIO(path.read_bytes())
+    content = _bytes(path)
+    file = io.BytesIO(content)
     with (
-        _reading(path, "is damaged, or no .tar.gz"),
-        gzip.open(compressed) as stream,
+        _reading(path, "is damaged, or no .tar.gz or .tar"),
+        gzip.open(file) if content.startswith(GZIP) else file as stream,
         tarfile.open(fileobj=stream, mode="r|") as archive,
     ):
         for member in archive:
-            content = archive.extractfile(member) if member.name in wanted and member.isreg() else None
-            if content:
-                found[member.name] = content.read()
+            name = member.name.removeprefix("./")
+            batch = archive.extractfile(member) if name in wanted and member.isreg() else None
+            if batch:
+                found[name] = batch.read()
             else:
                 others.append(member.name)
         while stream.read(1 << 20):
@@ -117,7 +134,7 @@ def _from_archive(path: Path) -> Cifar10:
 
 def _from_parts(paths: Sequence[Path], split: str) -> _Records:
     """The parts of one split together, each image in its own place of the original order."""
-    parts = [_part(path, path.read_bytes(), split) for path in paths]
+    parts = [_part(path, _bytes(path), split) for path in paths]
     order = np.concatenate([places for _, places in parts])
     if len(np.unique(order)) < len(order):
         names = ", ".join(path.name for path in paths)
@@ -151,14 +168,16 @@ def _from_hub() -> Cifar10:
         hub = importlib.import_module("datasets")
     except ImportError:
         raise _refused("hub", "needs the package datasets: pip install 'headcount[hub]'") from None
-    splits = []
+    splits = {}
     for split in ("train", "test"):
         with _reading(f"hub: {HUB}", "cannot be read"):
             data = hub.load_dataset(HUB, split=split)
             images = np.stack([np.asarray(image) for image in data["img"]])
             labels = list(data["label"])
-        splits.append(_records(f"hub: {HUB}, {split}", images, labels))
-    return _both(*splits)
+        where = f"hub: {HUB}, {split}"
+        splits[where] = _records(where, images, labels)
+    _check_unrepeated(splits)
+    return _both(*splits.values())
 
 
 def _binary(file: Path, content: bytes) -> _Records:
@@ -201,6 +220,27 @@ def _records(file: object, images: np.ndarray, labels: Sequence[Any]) -> _Record
         if not is_whole_number(label) or not 0 <= label < len(CLASSES):
             raise _refused(file, f"image {place} has the label {shown(label)}; expected 0 to 9")
     return _Records(np.ascontiguousarray(images), np.asarray(labels, np.int32))
+
+
+def _check_one_size(batches: Mapping[Any, _Records]) -> None:
+    """A file that is cut between two records is a whole file of fewer."""
+    usual = statistics.mode(len(batch.labels) for batch in batches.values())
+    for file, batch in batches.items():
+        if len(batch.labels) != usual:
+            raise _refused(file, f"holds {len(batch.labels)} images; expected {usual}, as the other batches")
+
+
+def _check_unrepeated(batches: Mapping[Any, _Records]) -> None:
+    """Refuses a batch many of whose images were there before: a copy would be learnt and then tested on."""
+    seen: set[bytes] = set()
+    for file, batch in batches.items():
+        before = len(seen)
+        seen.update(hashlib.blake2b(image.tobytes(), digest_size=16).digest() for image in batch.images)
+        count = len(batch.images)
+        repeated = count - (len(seen) - before)
+        if repeated > MOST_REPEATED * count:
+            found = f"{repeated} of its {count} images are there twice, in it or in an earlier batch"
+            raise _refused(file, f"{found}; expected each once")
 
 
 def _joined(batches: Sequence[_Records]) -> _Records:
@@ -301,7 +341,10 @@ class _Layout:
         missing = [name for name in self.files if name not in contents]
         if missing:
             raise _refused(place / missing[0], f"is missing; expected {', '.join(self.files)}")
-        *train, test = (self.records(place / name, contents[name]) for name in self.files)
+        batches = {place / name: self.records(place / name, contents[name]) for name in self.files}
+        _check_one_size(batches)
+        _check_unrepeated(batches)
+        *train, test = batches.values()
         return _both(_joined(train), test)
 
 
