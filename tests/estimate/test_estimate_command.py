@@ -19,6 +19,8 @@ from headcount.specfile import EXAMPLE
 from headcount.tasks import max_sum
 from headcount.tasks.arrays import data_set
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(400, 4, 2))
 Y = X.max(axis=1).sum(axis=1)

@@ -16,6 +16,8 @@ from headcount.tasks import bowls
 from headcount.tasks.arrays import data_set
 from headcount.theory.specialise import specialise
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 RANDOM = np.random.default_rng(0)
 THREE = Estimate(3, (3, 3), "retrieval", 3, {3: 1.0}, (), (), ("the sweep says so.",))
 

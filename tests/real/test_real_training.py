@@ -15,6 +15,8 @@ from headcount.errors import InvalidInput
 from headcount.real.images import its_own_keys
 from headcount.real.training import RealTraining
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 QUICKLY = {"xla_backend_optimization_level": 0}  # a test compiles longer than it computes
 KINDS = {"images": image_trial, "passages": ranking_trial, "words": partial(ranking_trial, joined=True)}
 

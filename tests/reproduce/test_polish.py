@@ -15,6 +15,8 @@ from headcount.engine import train
 from headcount.engine.data import data_of
 from headcount.engine.polish import _moving, _normal_equations, _Problem, polish
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 
 def problem_of(trial, model):
     model = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), model)

@@ -11,6 +11,8 @@ from headcount.errors import InvalidInput
 from headcount.tasks import Positions, RetrievalTask, bowls, build, check, extremes, max_sum
 from headcount.tasks.coordinates import Bowl
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 LENGTH = 16
 ABOUT_THE_MINIMA = (
     "unique minimiser",

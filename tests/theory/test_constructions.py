@@ -25,6 +25,8 @@ from headcount.theory.building import construction as constructions
 from headcount.theory.building import fit as fitting
 from headcount.theory.building import shallow
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Maker = Callable[..., Construction]
 

@@ -25,6 +25,8 @@ from headcount.theory.recovering.minimax import fit
 from headcount.theory.recovering.polynomial import Basis, Polynomial, exponents, monomials
 from headcount.theory.recovering.recovery import Recovery, retrievals, set_size
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 SIZES = [(4, 1), (5, 1), (8, 1), (9, 1), (5, 2)]
 TARGETS = {
     "smooth": lambda x: jnp.sin(3 * x[0, 0]) * x[4, 0],

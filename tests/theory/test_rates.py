@@ -8,6 +8,8 @@ from headcount.tasks.library import bowls, max_sum
 from headcount.theory.memorise import memorise, plan_memorise
 from headcount.theory.rates import GapRate, Rate, gap_rates, parameter_rates
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
 
 @pytest.mark.parametrize("exponent", [-1.0, 0.5, 2.0])
 def test_the_exponent_of_a_power_is_found(exponent):

@@ -1,0 +1,18 @@
+import os
+from collections.abc import Iterator
+
+import jax
+import pytest
+
+# Tests compile for longer than they compute: with its older way to emit kernels the compiler for processors
+# is done a quarter sooner, here and in all processes that tests begin.
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
+
+
+@pytest.fixture(scope="module")
+def compiled_quickly() -> Iterator[None]:
+    """Programs that run once for a moment need no more than to be right."""
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
