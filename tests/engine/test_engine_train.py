@@ -22,6 +22,13 @@ from headcount.tasks.arrays import data_set
 CPU = Machine("cpu", "a cpu", lanes=2, memory=4 << 30)
 GPU = Machine("gpu", "the vmapped program, on whatever device there is", lanes=1, memory=4 << 30)
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
+
+@jax.jit
+def put_out(model, x):
+    return jax.vmap(model)(x)
+
 
 def finished(pack, machine, **options):
     training = PackTraining(pack, machine, **options)
@@ -96,7 +103,7 @@ def assert_agrees_with_a_plain_loop(trials):
             ours = unpad(padded, trial.architecture)
             reference = plain_training(trial, training.data)
             x = training.data.test.x[0]
-            np.testing.assert_allclose(jax.vmap(ours)(x), jax.vmap(reference)(x), rtol=1e-7, atol=1e-8)
+            np.testing.assert_allclose(put_out(ours, x), put_out(reference, x), rtol=1e-7, atol=1e-8)
 
 
 def own_data(*, labels, masked):
@@ -218,7 +225,7 @@ def test_the_model_that_comes_back_has_the_error_that_is_reported(task):
         count = recipe.train_samples + recipe.validation_samples + recipe.test_samples
         samples = trial.task.build().sample(jax.random.PRNGKey(recipe.data_seed), count, trial.length)
         x, y = (np.asarray(array)[-recipe.test_samples :] for array in samples)
-        predicted = np.asarray(jax.vmap(outcome.model)(x), np.float64)
+        predicted = np.asarray(put_out(outcome.model, x), np.float64)
         error = np.mean(np.mean((predicted - y) ** 2, axis=0) / np.var(y.astype(np.float64), axis=0))
         assert outcome.test_error == pytest.approx(error, rel=1e-3)
 
@@ -262,7 +269,7 @@ def test_the_best_state_is_kept_not_the_last():
         training.chunk()
         model = jax.tree.map(lambda leaf: np.asarray(leaf)[0], training.state.model)
         split = training.data.validation
-        seen.append(float(jnp.mean((jax.vmap(model)(split.x[0]) - split.y[0]) ** 2)))
+        seen.append(float(np.mean((put_out(model, split.x[0]) - split.y[0]) ** 2)))
     (outcome,) = training.outcomes()
     assert outcome.best_step == 10 * (1 + int(np.argmin(seen)))
     assert outcome.best_step < 400
