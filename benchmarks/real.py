@@ -50,6 +50,8 @@ def main() -> None:
             sys.exit("nothing is written before the grid is whole")
         if all(store.test_outputs(trial) is not None for trial in grid):
             closer = [asdict(verdict) for verdict in item.look_closer(store, recipe)]
+        elif not out.with_suffix(".json").exists():
+            sys.exit("what the members of the grid put out is not in these folders")
         else:
             closer = json.loads(out.with_suffix(".json").read_text())["closer"]
     write(rows, closer, out)

@@ -111,8 +111,8 @@ class AroundEncoder(ABC):
         return self.parameters()
 
     def sequence(self, length: int) -> int:
-        """How many tokens the encoder reads at T; a class token, or a query, among them."""
-        return length + 1
+        """How many tokens the encoder reads at T."""
+        return length
 
     @abstractmethod
     def parameters(self) -> int:

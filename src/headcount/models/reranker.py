@@ -53,6 +53,10 @@ class RerankerShape(AroundEncoder):
         """How many numbers a frozen vector has."""
         return self.embedding
 
+    def sequence(self, length: int) -> int:
+        """Of T candidates and the query."""
+        return 1 + length
+
     def parameters(self) -> int:
         """How many numbers are learnt."""
         width = self.encoder.width
@@ -61,7 +65,7 @@ class RerankerShape(AroundEncoder):
 
 @dataclass(frozen=True)
 class JoinedShape(RerankerShape):
-    """With all tokens kept: so many of the query, and of each candidate."""
+    """With tokens kept: so many of the query, and of each candidate; a longer text is cut."""
 
     query_tokens: int = 16
     passage_tokens: int = 64

@@ -12,12 +12,12 @@ from pathlib import Path
 from headcount.engine import Training, Trial
 from headcount.models.encoder import EncoderShape
 from headcount.models.vit import VitShape
-from headcount.real.loaded import remember
+from headcount.real.loaded import loaded, remember
 from headcount.real.trial import RealData, RealTrial
 from headcount.reproduce.paper_real import CIFAR10_TRAIN, CIFAR10_VALIDATION
 from headcount.reproduce.real_item import GRID, PLACED_ONCE, Trials, real_item, replicated, with_controls
 from headcount.reproduce.recipe import Recipe
-from headcount.tasks.cifar10 import CLASSES, HOME, load_cifar10
+from headcount.tasks.cifar10 import CLASSES, HOME, Cifar10, load_cifar10
 
 LAYERS, HEAD_DIM, DROPOUT, PATCH = 4, 16, 0.1, 4
 HEADS, SIDES = (1, 2, 4, 8, 10, 12, 16), (32, 48, 64)
@@ -38,7 +38,7 @@ def make(recipe: Recipe, data: RealData) -> Trials:
     """The grid; and, at the shorter lengths, heads at one width and widths at one number of heads."""
     heads, sides = (QUICK_HEADS, QUICK_SIDES) if recipe.quick else (HEADS, SIDES)
     patch = QUICK_PATCH if recipe.quick else PATCH
-    training = _training(recipe)
+    training = _training(recipe, loaded(data.fingerprint, Cifar10))
 
     def trials(encoder: EncoderShape, side: int) -> Iterator[RealTrial]:
         shape = VitShape(side, patch, len(CLASSES), replace(encoder, layers=LAYERS, dropout=DROPOUT))
@@ -59,15 +59,16 @@ def placed_once(trials: Iterable[Trial]) -> Iterator[Trial]:
             yield replace(trial, task=trial.task.placing_once())
 
 
-def _training(recipe: Recipe) -> Training:
-    images, epochs = (QUICK_IMAGES, QUICK_EPOCHS) if recipe.quick else (IMAGES, EPOCHS)
+def _training(recipe: Recipe, data: Cifar10) -> Training:
+    most, epochs = (QUICK_IMAGES, QUICK_EPOCHS) if recipe.quick else (IMAGES, EPOCHS)
+    images, checked = min(most, len(data.train_labels)), min(most, CHECKED, len(data.test_labels))
     an_epoch = -(-images // BATCH)
     return Training(
         steps=epochs * an_epoch,
         batch_size=BATCH,
         weight_decay=0.05,
         train_samples=images,
-        validation_samples=min(CHECKED, images),
+        validation_samples=checked,
         evaluate_every=an_epoch,
         loss="cross_entropy",
     )

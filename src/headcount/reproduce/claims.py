@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -92,9 +93,15 @@ def grows_with_length(frame: pd.DataFrame, *, below: int) -> list[Verdict]:
 
 
 def slope_interval(
-    x: Float[np.ndarray, " places"], groups: list[Float[np.ndarray, " seeds"]], *, seed: int = 0
+    x: Float[np.ndarray, " places"],
+    groups: list[Float[np.ndarray, " seeds"]],
+    *,
+    of: Callable[..., Any] = np.min,
+    seed: int = 0,
 ) -> tuple[float, float, float]:
     """The slope of log(minimum of a group) on log(x), and its 95% interval over resampled seeds.
+
+    `of`: what stands for a group, in place of its minimum.
 
     >>> x = np.array([8.0, 16.0, 32.0])
     >>> slope, low, high = slope_interval(x, [a * np.array([1.0, 1.1]) for a in x**0.5])
@@ -103,9 +110,9 @@ def slope_interval(
     """
     random = np.random.default_rng(seed)
     drawn = np.stack(
-        [group[random.integers(len(group), size=(RESAMPLES, len(group)))].min(axis=1) for group in groups]
+        [of(group[random.integers(len(group), size=(RESAMPLES, len(group)))], axis=1) for group in groups]
     )
     slopes = np.polyfit(np.log(x), np.log(drawn), 1)[0]
-    slope = np.polyfit(np.log(x), np.log([group.min() for group in groups]), 1)[0]
+    slope = np.polyfit(np.log(x), np.log([of(group) for group in groups]), 1)[0]
     low, high = np.quantile(slopes, [0.025, 0.975])
     return float(slope), float(low), float(high)

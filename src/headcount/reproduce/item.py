@@ -62,6 +62,10 @@ class Item:
         """Whether weights are needed after training: a second-order method may go on from them."""
         return bool(recipe.polish_steps and self.polished)
 
+    def conditions(self, recipe: Recipe) -> str:
+        """What else a person should know of the members, in a sentence."""
+        return ""
+
     def look_closer(self, store: Store, recipe: Recipe) -> list[Verdict]:
         """Verdicts that the frame alone does not bear: none, unless an item has some."""
         return []

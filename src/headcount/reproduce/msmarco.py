@@ -21,6 +21,7 @@ from headcount.reproduce.real_item import (
     FEEDFORWARD,
     GRID,
     JOINED,
+    LONGER,
     STOPPED,
     Trials,
     real_item,
@@ -36,6 +37,7 @@ LAYERS, HEAD_DIM, DROPOUT = 2, 32, 0.0
 HEADS, LENGTHS = (1, 2, 4, 6, 8, 12, 16), (8, 16, 32, 64)
 EPOCHS, BATCH, RATE = 60, 128, 1e-3
 FEW_EPOCHS, FEW_HEADS = 6, (1, 2, 4, 8)  # the grid again, stopped long before it has learnt all
+MORE_EPOCHS, STILL_WRONG = 120, (1,)  # and where it has not learnt all: would it with more time?
 WIDTH, FIXED = 192, 8  # of the controls: the width at which heads vary, the heads at which the width does
 PRECISE, WHOLE = (1, 32), (4, 8)  # heads and T of the cells also trained in float32; with all tokens kept
 QUICK_HEADS, QUICK_LENGTHS, QUICK_QUERIES, QUICK_EPOCHS = (1, 2, 4), (8, 16), 800, 20
@@ -67,9 +69,15 @@ def make(recipe: Recipe, data: RealData) -> Trials:
     count, length = WHOLE
     encoder = EncoderShape(count, HEAD_DIM, LAYERS, FEEDFORWARD * count * HEAD_DIM, precision=FAST)
     joined = replicated(recipe, data, JoinedShape(encoder, embedding), length, RATE, training)
-    few = _training(recipe, given, epochs=FEW_EPOCHS)
-    stopped = (replace(trial, training=few) for trial in found[GRID] if trial.architecture.heads in FEW_HEADS)
-    return {**found, JOINED: tuple(joined), STOPPED: tuple(stopped)}
+    stopped, longer = (
+        tuple(
+            replace(trial, training=_training(recipe, given, epochs=epochs))
+            for trial in found[GRID]
+            if trial.architecture.heads in some
+        )
+        for epochs, some in ((FEW_EPOCHS, FEW_HEADS), (MORE_EPOCHS, STILL_WRONG))
+    )
+    return {**found, JOINED: tuple(joined), STOPPED: stopped, LONGER: longer}
 
 
 def _training(recipe: Recipe, given: EmbeddedRankings, *, epochs: int = EPOCHS) -> Training:

@@ -18,22 +18,24 @@ from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import Item, Panel
 from headcount.reproduce.paper import Cells
 from headcount.reproduce.real_claims import (
-    beside_the_grid,
     falls_with_length,
-    follows,
     paper_s_law,
-    reciprocal_rank,
     reversal,
     rises_with_heads,
-    tokens_that_matter,
     where_length_fades,
+)
+from headcount.reproduce.real_controls import (
+    beside_the_grid,
+    follows,
+    reciprocal_rank,
+    tokens_that_matter,
 )
 from headcount.reproduce.real_transition import transitions
 from headcount.reproduce.recipe import Recipe
 from headcount.reproduce.summary import summarise
 
 GRID, WIDTH_FIXED, HEADS_FIXED = "grid", "width fixed, heads varied", "heads fixed, width varied"
-IN_FLOAT32, JOINED = "in float32", "all tokens kept"
+IN_FLOAT32, JOINED, LONGER = "in float32", "tokens kept, 64 of a passage", "trained twice as long"
 STOPPED, PLACED_ONCE = "stopped early", "each image at one place"
 OTHER_GRIDS = (PLACED_ONCE, STOPPED)
 FAST: EncoderPrecision = "bfloat16"
@@ -69,6 +71,17 @@ class RealItem(Item):
     def look_closer(self, store: Store, recipe: Recipe) -> list[Verdict]:
         """Where the estimator sees a transition."""
         return transitions(self.named(recipe)[GRID], store)
+
+    def conditions(self, recipe: Recipe) -> str:
+        """What members learn from, and for how long."""
+        recipes = {trial.training for trial in self.named(recipe)[GRID]}
+        (training,), data = recipes, self.data
+        assert data is not None
+        return (
+            f"{training.train_samples:,} training samples and {training.validation_samples:,} others, "
+            f"{training.steps:,} steps with {training.batch_size} samples drawn for each; "
+            f"data {data.fingerprint}."
+        )
 
     def named(self, recipe: Recipe) -> Trials:
         """The trials of every grid."""
@@ -125,6 +138,7 @@ def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[P
 
 def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
     """What the grid says of the paper's claims, and what the other grids add."""
+    frame = frame[frame["status"] != "diverged"]
     grids = whole_grids(frame)
     grid = grids.pop(GRID)
     return [
@@ -132,8 +146,8 @@ def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
         *reversal(grid, train),
         tokens_that_matter(grid),
         *reciprocal_rank(grid),
-        *follows(frame, width_fixed=WIDTH_FIXED, heads_fixed=HEADS_FIXED),
-        *beside_the_grid(frame, grid=GRID, others=(IN_FLOAT32, JOINED)),
+        *follows(frame, grid=GRID, width_fixed=WIDTH_FIXED, heads_fixed=HEADS_FIXED),
+        *beside_the_grid(frame, grid=GRID, others=(IN_FLOAT32, JOINED, LONGER)),
         *(said_of(variant, verdict) for variant, cells in grids.items() for verdict in shape_of(cells)),
     ]
 

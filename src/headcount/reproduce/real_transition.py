@@ -10,6 +10,9 @@ from headcount.estimate.verdict import Estimate, decide
 from headcount.real.trial import RealTrial
 from headcount.reproduce.claims import Verdict
 
+FEWEST_COUNTS = 5  # of heads: the three largest are what the others are held against
+STILL_FALLS = 0.01  # of all samples
+
 
 def transitions(trials: Sequence[Trial], store: Store) -> list[Verdict]:
     """The estimate at every length, from what members put out for training samples.
@@ -32,23 +35,30 @@ def transitions(trials: Sequence[Trial], store: Store) -> list[Verdict]:
             if (outputs := store.test_outputs(trial)) is not None
         )
         claim = f"at T = {length}, the estimator sees a transition"
-        if len({member.heads for member in tried}) < 3:
-            verdicts.append(Verdict(claim, None, "needs members of three head counts"))
+        if len({member.heads for member in tried}) < FEWEST_COUNTS:
+            verdicts.append(Verdict(claim, None, f"needs members of {FEWEST_COUNTS} head counts"))
             continue
-        found = decide(Curve(tried, labels=True))
-        holds = None if found.dimension is None else found.dimension > 1
-        verdicts.append(Verdict(claim, holds, _told(found)))
+        verdicts.append(_judged(claim, decide(Curve(tried, labels=True)), tried))
     return verdicts
 
 
-def _told(found: Estimate) -> str:
-    """Width grows with these heads, so that no D is named: only where more of both change nothing more."""
-    if found.dimension is None or found.interval is None or found.dimension == 1:
-        return found.sentence.partition(" Try --")[0].removesuffix(".")  # options of another command
+def _judged(claim: str, found: Estimate, tried: Sequence[Tried]) -> Verdict:
+    """Width grows with these heads, so that no D is named: only from where more of both change little."""
+    if found.dimension is None or found.interval is None:
+        return Verdict(claim, None, found.sentence.partition(" Try --")[0].removesuffix("."))
+    here, most = (
+        float(np.mean([member.validation_error for member in tried if member.heads == heads]))
+        for heads in (found.dimension, max(member.heads for member in tried))
+    )
+    if here - most > STILL_FALLS:
+        settled = f"what members put out settles at h = {found.dimension}"
+        return Verdict(claim, None, f"{settled}, but {here - most:.1%} less are wrong with the most heads")
+    if found.dimension == 1:
+        return Verdict(claim, False, found.sentence.removesuffix("."))
     low, high = found.interval
     interval = f"{low} alone" if low == high else f"{low} to {high}"
-    enough = f"from h = {found.dimension} on ({interval})"
-    return f"{enough}, more heads and the width that comes with them change little"
+    enough = f"from h = {found.dimension} on (95% interval: {interval})"
+    return Verdict(claim, True, f"{enough}, more heads and the width that comes with them change little")
 
 
 def right_answers(trial: Trial) -> np.ndarray:

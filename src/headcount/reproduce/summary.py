@@ -71,7 +71,7 @@ def _row(members: pd.DataFrame) -> dict[str, float]:
         "min": errors.min(),
         "median": errors.median(),
         "mean": errors.mean(),
-        "std": errors.std(ddof=0),
+        "std": errors.std(),
         "validation": chosen["validation_error"].min(),
         "selected": chosen.sort_values("validation_error")["test_error"].head(1).min(),
         "train": chosen["train_error"].min(),

@@ -1,0 +1,110 @@
+"""What is trained beside the paper's grid, and what else is measured of its members."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pandas as pd
+
+from headcount.reproduce.claims import Verdict
+
+
+def follows(frame: pd.DataFrame, *, grid: str, width_fixed: str, heads_fixed: str) -> Iterator[Verdict]:
+    """Whether the training error follows the heads at one width, or the width at one number of heads."""
+    parts = {name: frame[frame["variant"] == name] for name in (grid, width_fixed, heads_fixed)}
+    for variant, axis, kept in ((width_fixed, "heads", "width"), (heads_fixed, "width", "heads")):
+        claim = f"{variant}: training accuracy rises along the way, at every T"
+        means = parts[variant].pivot_table(index=axis, columns="length", values="train_error")
+        means = means.dropna(axis="columns")  # a length of which only a part is trained
+        if len(means) < 2 or means.empty:
+            yield Verdict(claim, None, "not trained")
+            continue
+        first, last = means.iloc[0], means.iloc[-1]
+        ends = f"{kept} {parts[variant][kept].iloc[0]}, {axis} {means.index[0]} to {means.index[-1]}"
+        told = ", ".join(
+            f"T = {length}: {first[length]:.2%} to {last[length]:.2%} wrong" for length in means.columns
+        )
+        yield Verdict(claim, bool((first > last).all()), f"{ends}: {told}")
+    yield from _parted(*parts.values())
+
+
+def _parted(grid: pd.DataFrame, width_fixed: pd.DataFrame, heads_fixed: pd.DataFrame) -> Iterator[Verdict]:
+    """From the least of the grid to more of both, by way of more heads alone and of more width alone."""
+    claim = "more heads alone do more for training accuracy than the width that comes with them alone"
+    if width_fixed.empty or heads_fixed.empty:
+        yield Verdict(claim, None, "needs both controls")
+        return
+    together = pd.concat([grid, width_fixed, heads_fixed])
+    wrong = together.groupby(["heads", "width", "length"])["train_error"].mean()
+    few, narrow = grid.sort_values("heads")[["heads", "width"]].iloc[0]
+    many, wide = heads_fixed["heads"].iloc[0], width_fixed["width"].iloc[0]
+    told, holds = [], []
+    for length in sorted(grid["length"].unique()):
+        corners = [(few, narrow, length), (many, narrow, length), (few, wide, length), (many, wide, length)]
+        if all(corner in wrong.index for corner in corners):
+            least, heads_alone, width_alone, both = (wrong[corner] for corner in corners)
+            told.append(
+                f"T = {length}: {least:.2%} wrong, {heads_alone:.2%} by heads alone, "
+                f"{width_alone:.2%} by width alone, {both:.2%} by both"
+            )
+            holds.append(heads_alone < width_alone)
+    path = f"from h = {few}, E = {narrow} to h = {many}, E = {wide}"
+    yield Verdict(claim, all(holds) if holds else None, f"{path}: {', '.join(told) or 'not trained'}")
+
+
+def tokens_that_matter(frame: pd.DataFrame) -> Verdict:
+    """How many candidates, or patches, move the right answer's score by a fair part of the most."""
+    claim = "the more tokens there are, the more of them matter to the right answer"
+    found = _scored(frame, "tokens_that_matter")
+    means = found.pivot_table(index="heads", columns="length", values="score")
+    if len(means.columns) < 2:
+        return Verdict(claim, None, "needs two lengths")
+    told = ", ".join(
+        f"T = {length}: {column.iloc[0]:.0f} with h = {column.index[0]}, {column.iloc[-1]:.0f} with h = "
+        f"{column.index[-1]}"
+        for length, column in means.items()
+    )
+    return Verdict(claim, bool((means.mean().diff().iloc[1:] > 0).all()), told)
+
+
+def reciprocal_rank(frame: pd.DataFrame) -> Iterator[Verdict]:
+    """The mean reciprocal rank of the positive among validation candidates, where there are candidates."""
+    found = _scored(frame, "validation_mrr")
+    if found.empty:
+        return
+    means = found.pivot_table(index="heads", columns="length", values="score")
+    told = ", ".join(
+        f"T = {length}: {column.iloc[0]:.2f} with h = {column.index[0]}, at best {column.max():.2f} with h = "
+        f"{column.idxmax()}, {column.iloc[-1]:.2f} with h = {column.index[-1]}"
+        for length, column in means.items()
+    )
+    most = bool((means.idxmax() == means.index[-1]).all())
+    yield Verdict("the mean reciprocal rank on validation lists is best with the most heads", most, told)
+
+
+def _scored(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """The members of which this was measured, with `score`."""
+    scores = [json.loads(text).get(name, np.nan) for text in frame["scores"]]
+    return frame.assign(score=scores).dropna(subset="score")
+
+
+def beside_the_grid(frame: pd.DataFrame, *, grid: str, others: Sequence[str]) -> Iterator[Verdict]:
+    """Whether cells that were also trained in another way are as accurate as those of the grid."""
+    for variant in others:
+        for (heads, length), members in frame[frame["variant"] == variant].groupby(["heads", "length"]):
+            of_grid = (frame["variant"] == grid) & (frame["heads"] == heads) & (frame["length"] == length)
+            claim = f"{variant}, h = {heads} and T = {length} are as accurate as in the grid, within a point"
+            told, moved = [], []
+            for split in ("train", "validation"):
+                there, here = (rows[f"{split}_error"].dropna() for rows in (frame[of_grid], members))
+                if there.empty or here.empty:
+                    break
+                moved.append(100 * abs(here.mean() - there.mean()))
+                shares = [
+                    f"{100 * (1 - side.mean()):.1f}% ± {100 * side.std():.1f}" for side in (here, there)
+                ]
+                told.append(f"{split} {shares[0]} against {shares[1]}")
+            if len(told) < 2:
+                yield Verdict(claim, None, "a cell has no member that finished")
+            else:
+                yield Verdict(claim, bool(max(moved) <= 1), f"{', '.join(told)}; ± over {len(members)} seeds")
