@@ -3,7 +3,7 @@ import pytest
 from tiny_msmarco import write_tables
 
 from headcount.errors import InvalidInput
-from headcount.tasks.embeddings import FrozenEmbeddings, frozen_embeddings
+from headcount.tasks.embeddings import SOURCE, FrozenEmbeddings, frozen_embeddings
 from headcount.tasks.texts import Texts, texts_of
 
 RANDOM = np.random.default_rng(3)
@@ -66,12 +66,21 @@ def test_word_means_are_means_of_word_vectors(tables):
 def test_what_the_tables_do_not_have_is_refused(tables):
     for arguments, options, problem in (
         ((np.array([32]), np.array([0, 1]), 0), {}, "token 32 has no word vector: there are 32"),
+        ((np.array([-3]), np.array([0, 1]), 0), {}, "token -3 has no word vector: there are 32"),
         ((TEXTS.tokens, TEXTS.offsets, 2), {}, "segment = 2"),
         ((TEXTS.tokens, TEXTS.offsets, 0), {"max_tokens": 17}, "max_tokens = 17"),
         ((TEXTS.tokens, TEXTS.offsets, 0), {"max_tokens": 0}, "max_tokens = 0"),
     ):
-        with pytest.raises(InvalidInput, match=problem):
+        with pytest.raises(InvalidInput, match=rf"bert_embeddings.npz: {problem}.*{SOURCE}$"):
             tables.pooled(*arguments, **({"max_tokens": 4} | options))
+
+
+def of_no_width(parts):
+    parts.update({name: table[..., :0] for name, table in parts.items()})
+
+
+def of_no_places(parts):
+    parts["position"] = parts["position"][:0]
 
 
 def without_bias(parts):
@@ -92,6 +101,8 @@ def with_nan(parts):
         (without_bias, "has no 'ln_bias'"),
         (of_two_widths, "position has the shape"),
         (with_nan, "word holds more"),
+        (of_no_width, r"word has the shape \(32, 0\)"),
+        (of_no_places, r"position has the shape \(0, 6\)"),
     ],
 )
 def test_spoilt_tables_are_refused(tmp_path, spoil, problem):
@@ -106,7 +117,7 @@ def test_spoilt_tables_are_refused(tmp_path, spoil, problem):
 
 
 def test_missing_and_cut_files_are_refused(tmp_path):
-    with pytest.raises(InvalidInput, match="no such file"):
+    with pytest.raises(InvalidInput, match=f"no such file.*{SOURCE}$"):
         frozen_embeddings(tmp_path)
     write_tables(tmp_path)
     path = tmp_path / "bert_embeddings.npz"

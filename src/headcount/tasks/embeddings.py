@@ -12,19 +12,21 @@ from headcount.tasks.npz import arrays_in
 from headcount.validation import whole_number
 
 FILE = "bert_embeddings.npz"
+SOURCE = "docs/real.md says how to make it from a BERT checkpoint"
 TABLES = {"word": 2, "position": 2, "segment": 2, "ln_weight": 1, "ln_bias": 1}
 LAYER_NORM_EPSILON = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
 class FrozenEmbeddings:
-    """The word, position and segment tables of a trained model and its first layer norm."""
+    """The word, position and segment tables of a trained model and its first layer norm; and their file."""
 
     word: Float[np.ndarray, "word width"]
     position: Float[np.ndarray, "position width"]
     segment: Float[np.ndarray, "segment width"]
     ln_weight: Float[np.ndarray, " width"]
     ln_bias: Float[np.ndarray, " width"]
+    name: str = FILE
 
     @property
     def width(self) -> int:
@@ -44,8 +46,11 @@ class FrozenEmbeddings:
         Once the deviation of each sum is known, the mean is linear in the tables: no token needs a vector.
         Of a longer text the first `max_tokens` count; a text without tokens is all zeros.
         """
-        whole_number("segment", segment, at_least=0, at_most=len(self.segment) - 1)
-        whole_number("max_tokens", max_tokens, at_least=1, at_most=len(self.position))
+        try:
+            whole_number("segment", segment, at_least=0, at_most=len(self.segment) - 1)
+            whole_number("max_tokens", max_tokens, at_least=1, at_most=len(self.position))
+        except InvalidInput as problem:
+            raise _refused(self.name, f"{problem}, as many as its table has") from None
         self._check_known(tokens)
         lengths = np.diff(offsets).astype(np.int64)
         place = np.arange(len(tokens)) - offsets[:-1].repeat(lengths)
@@ -72,8 +77,13 @@ class FrozenEmbeddings:
         return sums / np.maximum(np.diff(offsets), 1).astype(np.float32)[:, None]
 
     def _check_known(self, tokens: np.ndarray) -> None:
-        if tokens.max(initial=0) >= len(self.word):
-            raise InvalidInput(f"token {tokens.max()} has no word vector: there are {len(self.word)}")
+        for token in (tokens.max(initial=0), tokens.min(initial=0)):
+            if not 0 <= token < len(self.word):
+                raise _refused(self.name, f"token {token} has no word vector: there are {len(self.word)}")
+
+
+def _refused(where: object, problem: str) -> InvalidInput:
+    return InvalidInput(f"{where}: {problem}; {SOURCE}")
 
 
 def _centred(table: np.ndarray) -> np.ndarray:
@@ -92,15 +102,16 @@ def frozen_embeddings(folder: Path | str) -> FrozenEmbeddings:
     path = Path(folder) / FILE
     expected = f"expected are the arrays {', '.join(TABLES)} of a BERT model"
     if not path.is_file():
-        raise InvalidInput(f"{path}: there is no such file; {expected}")
+        raise _refused(path, f"there is no such file; {expected}")
     parts = arrays_in(path, TABLES)
     if parts is None:
-        raise InvalidInput(f"{path}: is damaged, cut short or no .npz; {expected}")
+        raise _refused(path, f"is damaged, cut short or no .npz; {expected}")
     for name, axes in TABLES.items():
         if name not in parts:
-            raise InvalidInput(f"{path}: has no {name!r}; {expected}")
-        if parts[name].ndim != axes or parts[name].shape[-1] != parts["word"].shape[-1]:
-            raise InvalidInput(f"{path}: {name} has the shape {parts[name].shape}; {expected}, of one width")
+            raise _refused(path, f"has no {name!r}; {expected}")
+        shape = parts[name].shape
+        if len(shape) != axes or 0 in shape or shape[-1] != parts["word"].shape[-1]:
+            raise _refused(path, f"{name} has the shape {shape}; {expected}, of one width, 1 or more")
         if not (parts[name].dtype.kind == "f" and np.isfinite(parts[name]).all()):
-            raise InvalidInput(f"{path}: {name} holds more than finite numbers; {expected}")
-    return FrozenEmbeddings(**parts)
+            raise _refused(path, f"{name} holds more than finite numbers; {expected}")
+    return FrozenEmbeddings(**parts, name=str(path))

@@ -6,6 +6,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from headcount.errors import InvalidInput
+from headcount.tasks.embeddings import SOURCE
 
 UNKNOWN = "[UNK]"
 LONGEST_WORD = 100
@@ -55,12 +56,15 @@ class WordPiece:
 def wordpiece(path: Path | str) -> WordPiece:
     """The tokenizer of a vocab.txt, one piece a line; the number of the line is its id."""
     path = Path(path)
+    expected = f"expected is the vocab.txt of BERT, uncased; {SOURCE}"
     try:
         pieces = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
-    except (OSError, UnicodeDecodeError):
-        raise InvalidInput(f"{path}: cannot be read; expected is the vocab.txt of BERT, uncased") from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path}: cannot be read: it is no text in UTF-8; {expected}") from None
+    except OSError as error:
+        raise InvalidInput(f"{path}: cannot be read: {error.strerror or error}; {expected}") from None
     if UNKNOWN not in pieces:
-        raise InvalidInput(f"{path}: has no {UNKNOWN}; expected is the vocab.txt of BERT, uncased")
+        raise InvalidInput(f"{path}: has no {UNKNOWN}; {expected}")
     return WordPiece({piece.rstrip("\r"): number for number, piece in enumerate(pieces)})
 
 
