@@ -1,3 +1,4 @@
+import zipfile
 from collections.abc import Callable
 
 import numpy as np
@@ -73,6 +74,19 @@ def change(name: str, value: Callable[[np.ndarray], object]) -> Callable[[Arrays
     return spoil
 
 
+def spoilt_at(place: object, value: float) -> Callable[[np.ndarray], np.ndarray]:
+    def changed(old: np.ndarray) -> np.ndarray:
+        new = old.copy()
+        new[place] = value
+        return new
+
+    return changed
+
+
+def empty(arrays: Arrays) -> None:
+    arrays |= {name: arrays[name][:, :0] for name in ("cand", "bm25")}
+
+
 SPOILT: dict[str, tuple[Callable[[Arrays], object], str]] = {
     "an array missing": (lambda arrays: arrays.pop("bm25"), "has no 'bm25'"),
     "a flat array": (change("cand", np.ravel), r"cand has the shape \(216,\)"),
@@ -84,6 +98,30 @@ SPOILT: dict[str, tuple[Callable[[Arrays], object], str]] = {
     "a query that is not there": (change("list_q", lambda old: old + 9), "list_q names a query"),
     "no positive": (change("label", lambda old: old + 200), "has its positive at place 20"),
     "a passage that is not there": (change("cand", lambda old: old + 41), "a candidate that is no passage"),
+    "offsets of text": (change("p_off", lambda old: old.astype(str)), "p_off is of type <U"),
+    "queries as floats": (change("list_q", lambda old: old.astype(float)), "list_q is of type float64"),
+    "candidates as floats": (change("cand", lambda old: old + 0.5), "cand is of type float64"),
+    "labels as truth values": (change("label", lambda old: old > 2), "label is of type bool"),
+    "tokens as floats": (change("q_tok", lambda old: old.astype(np.float32)), "q_tok is of type float32"),
+    "tokens below 0": (change("p_tok", lambda old: -old.astype(int)), "p_tok has the token -"),
+    "scores of text": (change("bm25", lambda old: old.astype(str)), "bm25 is of type <U"),
+    "a score that is none": (change("bm25", spoilt_at((20, 2), np.nan)), "bm25 holds more than finite"),
+    "a score without end": (change("bm25", spoilt_at((0, 0), -np.inf)), "bm25 holds more than finite"),
+    "splits as floats": (change("split", lambda old: old.astype(float)), "split is of type float64"),
+    "a split without a name": (change("split", spoilt_at(7, 9)), "split has 9; expected is 0 to 3"),
+    "a split below 0": (change("split", lambda old: old.astype(int) - 1), "split has -1; expected is 0 to 3"),
+    "names as numbers": (change("split_names", lambda old: np.arange(4)), "split_names is of type int64"),
+    "a candidate twice": (change("cand", lambda old: old[:, [0, 1, 2, 3, 4, 4]]), "query 2 has a candidate"),
+    "no candidates": (empty, "its lists have 0 candidates each, too few for length = 6"),
+    "a split without lists": (change("split", lambda old: 0 * old), "the split 'heldout' has no lists"),
+    "every text in both splits": (
+        change("cand", lambda old: old % 20),
+        "each of its 12 training lists has a",
+    ),
+    "one text throughout": (
+        change("p_tok", lambda old: 0 * old + 1),
+        "each of its 12 training lists has a",
+    ),
     "another split": (
         change("split_names", lambda old: np.array(["train", "x", "dev", "y"])),
         "no split 'heldout'",
@@ -104,12 +142,35 @@ def test_spoilt_files_are_refused_in_one_line(tmp_path, case):
     assert "\n" not in message
 
 
+def test_a_negative_with_the_words_of_its_positive_is_refused(tmp_path):
+    arrays = compact_arrays()
+    texts = [
+        arrays["p_tok"][start:end] for start, end in zip(arrays["p_off"], arrays["p_off"][1:], strict=False)
+    ]
+    right = arrays["label"][0]
+    texts[arrays["cand"][0, right - 1]] = texts[arrays["cand"][0, right]]
+    same = texts_of(texts)
+    arrays |= {"p_tok": same.tokens, "p_off": same.offsets}
+    with pytest.raises(InvalidInput, match=r"msmarco_tokens.npz: train has a negative with.*https://"):
+        load(written(tmp_path, arrays), options())
+
+
+def test_what_is_no_array_is_refused(tmp_path):
+    path = written(tmp_path, compact_arrays()) / "msmarco_tokens.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("p_tok", "some text")
+    with pytest.raises(InvalidInput, match=r"npz: is damaged, cut short or no .npz;.*https://"):
+        load(tmp_path, options())
+
+
 def test_a_cut_file_and_other_negatives_are_refused(tmp_path):
     path = written(tmp_path, compact_arrays()) / "msmarco_tokens.npz"
     with pytest.raises(InvalidInput, match="not 'dense'"):
         load(tmp_path, options(negatives="dense"))
-    with pytest.raises(InvalidInput, match="length = 64: allowed is a whole number from 2 to 6"):
+    with pytest.raises(InvalidInput, match=r"npz: its lists have 6 candidates each.*length = 64;.*https"):
         load(tmp_path)
+    with pytest.raises(InvalidInput, match=r"npz: length = 7: allowed is a whole number from 2 to 6"):
+        load(tmp_path, options()).at(7)
     path.write_bytes(path.read_bytes()[:900])
     with pytest.raises(InvalidInput, match="cut short"):
         load(tmp_path)

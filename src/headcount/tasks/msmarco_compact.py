@@ -4,7 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from headcount.tasks.msmarco_source import Options, refused
+from headcount.errors import InvalidInput
+from headcount.tasks.msmarco_source import SITE, Options, refused
 from headcount.tasks.npz import arrays_in
 from headcount.tasks.rankings import Lists, Rankings, shared
 from headcount.tasks.texts import Texts
@@ -12,6 +13,7 @@ from headcount.tasks.texts import Texts
 FILE = "msmarco_tokens.npz"
 ARRAYS = {"p_tok": 1, "p_off": 1, "q_tok": 1, "q_off": 1, "cand": 2, "label": 1, "bm25": 2, "split": 1,
           "split_names": 1, "list_q": 1}  # fmt: skip
+KINDS = {"split_names": ("U", "text"), "bm25": ("fiu", "numbers")}  # and whole numbers everywhere else
 
 
 def compact(path: Path, options: Options) -> Rankings:
@@ -26,6 +28,10 @@ def compact(path: Path, options: Options) -> Rankings:
             "negatives='bm25' or the official files",
         )
     parts = _arrays(path)
+    width = parts["cand"].shape[1]
+    if width < options.length:
+        found = f"its lists have {width} candidates each, too few for length = {options.length}"
+        raise refused(path, found, f"{options.length} or more, or a smaller length")
     passages, queries = Texts(parts["p_tok"], parts["p_off"]), Texts(parts["q_tok"], parts["q_off"])
     train = _lists(path, parts, "train", options.seed)
     validation = _drawn(_lists(path, parts, options.validation, options.seed), options.validation_queries)
@@ -33,15 +39,21 @@ def compact(path: Path, options: Options) -> Rankings:
     in_both = shared(alike, train.passages, validation.passages)
     asked_in_both = shared(alike_queries, train.query, validation.query)
     clean = ~(np.isin(alike[train.passages], in_both).any(axis=1) | np.isin(train.query, asked_in_both))
+    if not clean.any():
+        found = f"each of its {len(train)} training lists has a text that {options.validation} has too"
+        raise refused(path, found, "splits with texts of their own")
     kept = _drawn(train.take(clean), options.train_queries)
-    return Rankings(
-        name=str(path),
-        passages=passages,
-        queries=queries,
-        train=kept.at(options.length),
-        validation=validation.at(options.length),
-        left_out=int((~clean).sum()),
-    )
+    try:
+        return Rankings(
+            name=str(path),
+            passages=passages,
+            queries=queries,
+            train=kept.at(options.length),
+            validation=validation.at(options.length),
+            left_out=int((~clean).sum()),
+        )
+    except InvalidInput as problem:
+        raise InvalidInput(f"{problem}; the data are at {SITE}") from None
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
@@ -54,12 +66,19 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
             raise refused(path, f"has no {name!r}", expected)
         if parts[name].ndim != axes:
             raise refused(path, f"{name} has the shape {parts[name].shape}", f"an array with {axes} axes")
+        kinds, what = KINDS.get(name, ("iu", "whole numbers"))
+        if parts[name].dtype.kind not in kinds:
+            raise refused(path, f"{name} is of type {parts[name].dtype}", what)
+    if not np.isfinite(parts["bm25"]).all():
+        raise refused(path, "bm25 holds more than finite numbers", "a finite score for each candidate")
     for tokens, offsets in (("p_tok", "p_off"), ("q_tok", "q_off")):
         ends = parts[offsets].astype(np.int64)
         if not (len(ends) > 1 and ends[0] == 0 and (np.diff(ends) >= 0).all()):
             raise refused(path, f"{offsets} does not rise from 0", "the start of each text and the last end")
         if ends[-1] != len(parts[tokens]):
             raise refused(path, f"{tokens} has {len(parts[tokens])} tokens", f"{ends[-1]}, as {offsets} says")
+        if parts[tokens].min(initial=0) < 0:
+            raise refused(path, f"{tokens} has the token {parts[tokens].min()}", "numbers from 0 up")
     lists = len(parts["cand"])
     for name in ("label", "list_q", "bm25"):
         if len(parts[name]) != lists:
@@ -74,6 +93,10 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         )
     if not ((parts["list_q"] >= 0) & (parts["list_q"] < len(parts["split"]))).all():
         raise refused(path, "list_q names a query that is not there", f"0 to {len(parts['split']) - 1}")
+    unnamed = parts["split"][(parts["split"] < 0) | (parts["split"] >= len(parts["split_names"]))]
+    if len(unnamed):
+        expected = f"0 to {len(parts['split_names']) - 1}, the places in split_names"
+        raise refused(path, f"split has {unnamed[0]}", expected)
     return parts
 
 
@@ -82,6 +105,8 @@ def _lists(path: Path, parts: dict[str, np.ndarray], split: str, seed: int) -> L
     if split not in names:
         raise refused(path, f"has no split {split!r}, only {', '.join(names)}", "train, heldout or dev")
     rows = np.flatnonzero(parts["split"][parts["list_q"]] == names.index(split))
+    if not len(rows):
+        raise refused(path, f"the split {split!r} has no lists", "one or more")
     query, label = parts["list_q"][rows].astype(np.int64), parts["label"][rows].astype(np.int64)
     candidates, scores = parts["cand"][rows].astype(np.int64), parts["bm25"][rows].astype(np.float32)
     width = candidates.shape[1]
@@ -93,6 +118,10 @@ def _lists(path: Path, parts: dict[str, np.ndarray], split: str, seed: int) -> L
     if len(unknown):
         found = f"query {query[unknown[0]]} has a candidate that is no passage"
         raise refused(path, found, f"a number from 0 to {len(parts['p_off']) - 2}")
+    ordered = np.sort(candidates, axis=1)
+    twice = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+    if len(twice):
+        raise refused(path, f"query {query[twice[0]]} has a candidate twice", "each once")
     is_positive = np.arange(width) == label[:, None]
     order = np.argsort(np.where(is_positive, -np.inf, -scores), axis=1, kind="stable")
     ordered = np.take_along_axis(candidates, order, axis=1)

@@ -98,6 +98,7 @@ class Rankings:
 
     def at(self, length: int) -> "Rankings":
         """The same queries with T candidates each: the positive and the T - 1 hardest negatives."""
+        whole_number(f"{self.name}: length", length, at_least=2, at_most=self.train.length)
         return replace(self, train=self.train.at(length), validation=self.validation.at(length))
 
     @cached_property
