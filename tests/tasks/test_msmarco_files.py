@@ -1,3 +1,4 @@
+import codecs
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +131,28 @@ def test_grade_0_is_no_answer_and_line_ends_of_windows_are_no_text(tmp_path):
     for name in ("collection.tsv", "queries.train.tsv", "qrels.train.tsv"):
         (tmp_path / name).write_bytes((tmp_path / name).read_bytes().replace(b"\n", b"\r\n"))
     assert made(tmp_path).fingerprint == expected
+
+
+def test_a_grade_below_1_is_no_answer_and_a_mark_at_the_start_is_no_text(tmp_path):
+    Tiny(9).write(tmp_path, run="ranked")
+    expected = made(tmp_path).fingerprint
+    path = tmp_path / "qrels.train.tsv"
+    path.write_text(path.read_text() + "q5 0 p44 -1\nq6 0 p45 00\n")
+    for name in ("collection.tsv", "queries.train.tsv", "qrels.train.tsv", "run.train.tsv"):
+        (tmp_path / name).write_bytes(codecs.BOM_UTF8 + (tmp_path / name).read_bytes())
+    assert made(tmp_path).fingerprint == expected
+
+
+def test_what_is_said_twice_alike_counts_once_and_a_blank_query_not_at_all(tmp_path):
+    tiny = Tiny(11)
+    tiny.write(tmp_path)
+    expected = made(tmp_path, pool=0).fingerprint
+    for name in ("collection.tsv", "queries.train.tsv"):
+        path = tmp_path / name
+        path.write_text(path.read_text() + path.read_text().partition("\n")[0] + "\n")
+    for name, line in (("queries.train.tsv", "q99\t \n"), ("qrels.train.tsv", "q99 0 p1 1\n")):
+        (tmp_path / name).write_text((tmp_path / name).read_text() + line)
+    assert made(tmp_path, pool=0).fingerprint == expected
 
 
 def test_what_answers_a_query_is_no_negative_of_the_same_words_under_another_name(tmp_path):

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-from headcount.errors import InvalidInput
-from headcount.tasks import msmarco_compact
+from headcount.tasks import embeddings, msmarco_compact
 from headcount.tasks.msmarco_compact import compact
 from headcount.tasks.msmarco_files import is_official, official
 from headcount.tasks.msmarco_hub import hub
-from headcount.tasks.msmarco_lists import rankings_of
-from headcount.tasks.msmarco_source import Options, refused
+from headcount.tasks.msmarco_lists import VOCABULARY, rankings_of
+from headcount.tasks.msmarco_source import Options, refused, unreadable
 from headcount.tasks.rankings import Rankings
 
 HUB = "hub"
@@ -17,17 +16,36 @@ HUB = "hub"
 def load(path: Path | str, options: Options | None = None) -> Rankings:
     """Lists of candidates from what the folder holds, or from the hub where the path is "hub".
 
+    `Path("hub")` is a folder where there is one of that name.
+
     - `msmarco_tokens.npz`: finished lists.
     - `collection.tsv`, `queries.train.tsv`, `qrels.train.tsv` and, if there is one, a run such as
       `top1000.train.tsv`: the official files; with `validation="dev"` those of the development set too.
       Any of them may be packed as .gz.
     """
     options = options or Options()
-    if path == HUB:
-        if options.tables is None:
-            raise InvalidInput("tables = None: with the hub, a folder that holds vocab.txt is needed")
-        return rankings_of(hub(), Path(options.tables), options)
     folder = Path(path)
+    try:
+        if path == HUB or (folder == Path(HUB) and not folder.exists()):
+            return _from_hub(options)
+        return _from_folder(folder, options)
+    except OSError as error:
+        raise unreadable(folder, error) from None
+
+
+def _from_hub(options: Options) -> Rankings:
+    if options.tables is None:
+        needed = f"{VOCABULARY} and {embeddings.FILE}"
+        raise refused(
+            HUB,
+            f"gives no {needed}",
+            f"a folder that has both, as Options(tables=FOLDER), or, without the hub, one with {needed} "
+            f"beside the official files; {embeddings.SOURCE}",
+        )
+    return rankings_of(hub(), Path(options.tables), options)
+
+
+def _from_folder(folder: Path, options: Options) -> Rankings:
     expected = f"a folder with {msmarco_compact.FILE} or with the official collection.tsv"
     if not folder.is_dir():
         raise refused(folder, "is no folder" if folder.exists() else "there is no such folder", expected)

@@ -36,10 +36,13 @@ class Numbered:
         self._numbers: dict[tuple[int, ...], int] = {}
         self._by_name: dict[str, int] = {}
 
-    def add(self, name: str, text: str) -> None:
-        """Number a text."""
+    def add(self, name: str, text: str) -> bool:
+        """Number a text; false where the name stood for another one before."""
         tokens = tuple(self._tokenizer.ids(text))
-        self._by_name[name] = self._numbers.setdefault(tokens, len(self._numbers))
+        number = self._numbers.setdefault(tokens, len(self._numbers))
+        before = self._by_name.get(name, number)
+        self._by_name[name] = number
+        return before == number
 
     def __getitem__(self, name: str) -> int:
         return self._by_name[name]
@@ -64,6 +67,9 @@ def drawn(collection: Collection, options: Options) -> tuple[Drawn, Drawn]:
     generator = np.random.default_rng(options.seed)
     wanted = [count + count // 10 for count in (options.most_train, options.most_validation)]
     ours = _shuffled(collection.train, generator)
+    if options.validation == "heldout" and len(ours) < 2:
+        found = "has one query alone that can be used"
+        raise refused(collection.train.where, found, "two or more, to learn from one and validate on another")
     if options.validation == "heldout":
         held = min(wanted[1], max(1, len(ours) * wanted[1] // sum(wanted)))
         judged, ours, theirs = collection.train, ours[held:], ours[:held]
@@ -82,10 +88,16 @@ def passages_for(
     passages = Numbered(tokenizer)
     generator = random.Random(seed)
     sample: list[tuple[str, str]] = []
-    seen = 0
+    count = seen = 0
+
+    def add(name: str, text: str) -> None:
+        if not passages.add(name, text):
+            raise refused(collection.where, f"has passage {name} twice, with different texts", "each once")
+
     for name, text in collection.passages():
+        count += 1
         if name in needed:
-            passages.add(name, text)
+            add(name, text)
             continue
         seen += 1
         if len(sample) < others:
@@ -93,12 +105,12 @@ def passages_for(
         elif (place := generator.randrange(seen)) < others:
             sample[place] = (name, text)
     for name, text in sample:
-        passages.add(name, text)
+        add(name, text)
     for split in splits:
         for where, query, passage in split.named():
             if passage not in passages:
-                found = f"names passage {passage} for query {query}"
-                raise refused(where, found, f"a passage that {collection.where} has")
+                found = f"has {count} passages and lacks {passage}, which {where} names for query {query}"
+                raise refused(collection.where, found, "a whole collection, with every passage that is named")
     return passages
 
 
@@ -126,11 +138,16 @@ def _distinct(numbers: list[int]) -> np.ndarray:
 
 
 def _shuffled(judged: Judged, generator: np.random.Generator) -> list[str]:
-    """The queries that have an answer, and passages in the run where there is one, in random order."""
+    """The queries that have words, an answer, and passages in the run where there is one, in random order."""
     names = [name for name in judged.relevant if judged.run is None or name in judged.run.queries]
     if not names and judged.run:
         raise refused(judged.run.where, f"has no query that {judged.where} has", "one or more")
-    return [names[place] for place in generator.permutation(len(names))]
+    asked = [name for name in names if judged.texts[name].strip()]
+    if not asked:
+        raise refused(
+            judged.where, f"names {len(names)} queries, and all of them are blank", "queries of words"
+        )
+    return [asked[place] for place in generator.permutation(len(asked))]
 
 
 def _with_found(judged: Judged, names: list[str], options: Options) -> Drawn:

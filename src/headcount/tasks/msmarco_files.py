@@ -7,9 +7,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from headcount.tasks.msmarco_source import Collection, Judged, Run, refused
+from headcount.tasks.msmarco_source import Collection, Judged, Run, refused, unreadable
+from headcount.validation import shown
 
 COLLECTION = "collection.tsv"
+ENCODING = "utf-8-sig"  # UTF-8, with a mark at its start or without
+GRADE, RANK = re.compile("-?[0-9]{1,18}"), re.compile("[0-9]{1,18}")
 RUN_NAME = r"(top1000|run)\.(.+\.)?{part}(\.small)?(\.tsv|\.txt|\.trec)?(\.gz)?"
 
 
@@ -33,14 +36,18 @@ def _judged(folder: Path, part: str) -> Judged:
     small = _existing(folder, f"queries.{part}.tsv") is None
     suffix = f"{part}.small" if small and _existing(folder, f"queries.{part}.small.tsv") else part
     queries, judgements = _found(folder, f"queries.{suffix}.tsv"), _found(folder, f"qrels.{suffix}.tsv")
-    texts = {name: text for _, (name, text) in _rows(queries, columns=2, layout="qid and text")}
+    texts: dict[str, str] = {}
+    for line, (name, text) in _rows(queries, columns=2, layout="qid and text"):
+        if texts.setdefault(name, text) != text:
+            raise refused(queries, f"line {line} has query {name} again, with another text", "each once")
     relevant: dict[str, list[str]] = {}
     for line, (query, _, passage, grade) in _rows(judgements, columns=4, layout="qid 0 pid 1", spaces=True):
         if query not in texts:
             raise _unknown(judgements, line, "query", query, queries)
-        if grade != "0" and passage not in relevant.setdefault(query, []):
+        if not GRADE.fullmatch(grade):
+            raise refused(judgements, f"line {line} has the grade {shown(grade)}", "a whole number")
+        if int(grade) >= 1 and passage not in relevant.setdefault(query, []):
             relevant[query].append(passage)
-    relevant = {query: passages for query, passages in relevant.items() if passages}
     if not relevant:
         raise refused(judgements, "no query has a positive", "lines with qid 0 pid 1")
     return Judged(str(judgements), texts, relevant, _run(folder, part, texts, queries))
@@ -61,6 +68,8 @@ def _run(folder: Path, part: str, texts: dict[str, str], queries: Path) -> Run |
         found = f"has {len(paths)} run files for {part}: {', '.join(path.name for path in paths)}"
         raise refused(folder, found, "one at most")
     path = paths[0]
+    if not path.is_file():
+        raise refused(path, "is no file", "a run file, or none")
     ranked = _columns(path) != 4
     known: set[str] = set()
     for line, hit in _hits(path):
@@ -89,8 +98,8 @@ def _hits(path: Path) -> Iterator[tuple[int, _Hit]]:
         raise refused(path, f"line 1 has {columns} columns", " or ".join(layout.values()))
     for line, row in _rows(path, columns=columns, layout=layout[columns], spaces=columns != 4):
         passage, rank = (row[2], row[3]) if columns == 6 else (row[1], row[2] if columns == 3 else "0")
-        if not rank.isdecimal():
-            raise refused(path, f"line {line} has the rank {rank!r}", "a whole number")
+        if not RANK.fullmatch(rank):
+            raise refused(path, f"line {line} has the rank {shown(rank)}", "a whole number")
         yield line, _Hit(row[0], passage, int(rank))
 
 
@@ -117,12 +126,14 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise refused(path, "the .gz is cut short or damaged", "a whole file") from None
     except UnicodeDecodeError:
         raise refused(path, "holds bytes that are no text", "UTF-8") from None
+    except OSError as error:
+        raise unreadable(path, error) from None
 
 
 def _opened(path: Path) -> IO[str]:
     if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8", newline="\n")
-    return path.open(encoding="utf-8", newline="\n")
+        return gzip.open(path, "rt", encoding=ENCODING, newline="\n")
+    return path.open(encoding=ENCODING, newline="\n")
 
 
 def _existing(folder: Path, name: str) -> Path | None:

@@ -1,10 +1,11 @@
 """MS MARCO from the hub of Hugging Face, in the form that the MTEB benchmark gives it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from headcount.tasks.extras import needed
 from headcount.tasks.msmarco_source import Collection, Judged, refused
+from headcount.validation import shown
 
 DATA_SET = "mteb/msmarco"
 
@@ -13,29 +14,37 @@ def hub() -> Collection:
     """The official passages, training queries and judgements, and the small development set."""
     load_dataset = needed("datasets", extra="hub", purpose="MS MARCO from the hub").load_dataset
 
-    def rows(part: str, split: str, **options: Any) -> Iterator[Mapping[str, Any]]:
+    def rows(part: str, split: str, *columns: str, **options: Any) -> Iterator[tuple[Any, ...]]:
         try:
-            yield from load_dataset(DATA_SET, part, split=split, **options)
-        except OSError as error:
-            reason = str(error).partition("\n")[0]
-            raise refused(
-                f"hub {DATA_SET}, {part}", f"cannot be fetched ({reason})", "a connection"
-            ) from None
+            for row in load_dataset(DATA_SET, part, split=split, **options):
+                yield tuple(row[column] for column in columns)
+        except Exception as error:  # what is fetched can break its reader in any way
+            reason = str(error).strip().partition("\n")[0] or type(error).__name__
+            expected = f"a connection, and the columns {', '.join(columns)}"
+            raise refused(f"hub {DATA_SET}, {part}", f"cannot be fetched ({reason})", expected) from None
 
-    texts = {row["_id"]: row["text"] for row in rows("queries", "queries")}
+    def texts(part: str, **options: Any) -> Iterator[tuple[str, str]]:
+        for name, text in rows(part, part, "_id", "text", **options):
+            if not isinstance(text, str):
+                raise refused(f"hub {DATA_SET}, {part}", f"{name} has the text {shown(text)}", "words")
+            yield str(name), text
+
+    queries = dict(texts("queries"))
 
     def judged(split: str) -> Judged:
         where = f"hub {DATA_SET}, {split}"
         relevant: dict[str, list[str]] = {}
-        for row in rows("default", split):
-            if row["score"] > 0:
-                relevant.setdefault(str(row["query-id"]), []).append(str(row["corpus-id"]))
-        unknown = next((query for query in relevant if query not in texts), None)
+        for query, passage, score in rows("default", split, "query-id", "corpus-id", "score"):
+            if not isinstance(score, int | float):
+                raise refused(where, f"query {query} has the score {shown(score)}", "a number")
+            if score > 0:
+                relevant.setdefault(str(query), []).append(str(passage))
+        unknown = next((query for query in relevant if query not in queries), None)
         if unknown is not None:
             raise refused(where, f"query {unknown} has judgements but no text", "a text for every query")
-        return Judged(where, texts, relevant)
+        return Judged(where, queries, relevant)
 
     def passages() -> Iterator[tuple[str, str]]:
-        return ((row["_id"], row["text"]) for row in rows("corpus", "corpus", streaming=True))
+        return texts("corpus", streaming=True)
 
     return Collection(f"hub {DATA_SET}", passages, judged("train"), judged("dev"))

@@ -30,6 +30,11 @@ def rankings_of(collection: Collection, tables: Path, options: Options) -> Ranki
     train, validation = (questions(split, queries, passages) for split in splits)
     texts = passages.texts()
     parts = parted(train, validation, len(texts), np.random.default_rng(options.seed))
+    if not parts.train:
+        found = (
+            f"each of its {len(train)} queries to learn from has the words or an answer of one to validate on"
+        )
+        raise refused(splits[0].judged.where, found, "queries with words and answers of their own")
     search = _Search(queries.texts(), texts, embeddings, options)
     learnt = search.lists(parts.train, parts.train_pool, splits[0].judged)
     validated = search.lists(validation, parts.validation_pool, splits[1].judged)

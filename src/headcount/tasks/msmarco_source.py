@@ -20,6 +20,12 @@ def refused(where: object, found: str, expected: str) -> InvalidInput:
     return InvalidInput(f"{where}: {found}; expected is {expected}; the data are at {SITE}")
 
 
+def unreadable(path: object, error: OSError) -> InvalidInput:
+    """One line for a file that is there but gives nothing."""
+    where = error.filename or path
+    return refused(where, f"cannot be read: {error.strerror or error}", "a file that can be read")
+
+
 @dataclass(frozen=True)
 class Options:
     """What to make of the data.
