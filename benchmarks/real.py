@@ -16,6 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pandas as pd
 
 from headcount.engine import Store
@@ -54,7 +55,7 @@ def main() -> None:
             sys.exit("what the members of the grid put out is not in these folders")
         else:
             closer = json.loads(out.with_suffix(".json").read_text())["closer"]
-    write(rows, closer, out)
+    write(rows, {"closer": closer, **bm25_alone(chosen.data)}, out)
     for verdict in item.judge(rows):
         print(verdict)
     for told in closer:
@@ -79,9 +80,20 @@ def linked(folders: list[Path], both: Path) -> Path:
     return both
 
 
-def write(rows: pd.DataFrame, closer: list[dict[str, object]], out: Path) -> None:
+def bm25_alone(data: Path) -> dict[str, float]:
+    """How often BM25, which chose the negatives, puts the positive of a held-out list first."""
+    path = data / "msmarco_tokens.npz"
+    if not path.exists():
+        return {}
+    with np.load(path) as file:
+        names, scores, label = (file[name] for name in ("split_names", "bm25", "label"))
+        rows = file["split"][file["list_q"]] == list(names).index("heldout")
+    return {"bm25_right": float((scores[rows].argmax(axis=1) == label[rows]).mean())}
+
+
+def write(rows: pd.DataFrame, found: dict[str, object], out: Path) -> None:
     """Both files, each whole or not at all."""
-    text = json.dumps({"closer": closer}, indent=1) + "\n"
+    text = json.dumps(found, indent=1) + "\n"
     write_whole(out.with_suffix(".json"), lambda file: file.write(text.encode()))
     write_whole(out.with_suffix(".parquet"), lambda file: rows.to_parquet(file))
 
