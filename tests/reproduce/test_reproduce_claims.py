@@ -33,7 +33,7 @@ def test_the_rate_is_chosen_on_validation_and_reported_on_test_data() -> None:
     (row,) = summarise(pd.concat([slow, fast])).to_dict(orient="records")
     assert row["learning_rate"] == 1e-2 and row["seeds"] == 3 and row["members"] == 5
     assert (row["min"], row["median"], row["mean"]) == pytest.approx((0.5, 0.7, 0.7))
-    assert row["std"] == pytest.approx(np.std([0.5, 0.7, 0.9]))
+    assert row["std"] == pytest.approx(np.std([0.5, 0.7, 0.9], ddof=1))
     assert row["validation"] == 0.1
 
 
