@@ -33,6 +33,7 @@ from headcount.reproduce.real_item import (
     HEADS_FIXED,
     IN_FLOAT32,
     JOINED,
+    NARROW,
     PLACED_ONCE,
     STOPPED,
     WIDTH_FIXED,
@@ -64,6 +65,7 @@ def test_the_grid_is_the_papers_and_the_controls_part_heads_from_width(name):
     assert {trial.seed for trial in grid} == {0, 1}
     assert len({trial.architecture.width for trial in trials[WIDTH_FIXED]}) == 1
     assert len({trial.architecture.heads for trial in trials[HEADS_FIXED]}) == 1
+    assert {trial.architecture.width for trial in trials[NARROW]} == {size}
     assert len({trial.architecture.heads for trial in trials[WIDTH_FIXED]}) >= 4
     assert len({trial.architecture.width for trial in trials[HEADS_FIXED]}) >= 4
     assert set(trials[HEADS_FIXED]) & set(grid), "the controls meet the grid"
@@ -211,8 +213,9 @@ def test_too_little_was_trained_to_tell():
     assert paper_s_law(one_length).holds is None
     assert rises_with_heads(LIKE_THE_PAPER[LIKE_THE_PAPER["heads"] == 1]).holds is None
     assert [
-        verdict.holds for verdict in follows(LIKE_THE_PAPER, grid=GRID, width_fixed="a", heads_fixed="b")
-    ] == [None] * 3
+        verdict.holds
+        for verdict in follows(LIKE_THE_PAPER, grid=GRID, narrow="n", width_fixed="a", heads_fixed="b")
+    ] == [None] * 4
 
 
 def test_the_reversal_score_is_shown_for_both():
@@ -284,7 +287,9 @@ def test_heads_and_width_are_parted_at_four_corners(by_heads, by_width, holds):
     variants = {(1, 16): GRID, (4, 64): GRID, (4, 16): "heads fixed", (1, 64): "width fixed"}
     rows = [(h, E, 8, wrong[h, E], variant) for (h, E), variant in variants.items()]
     frame = pd.DataFrame(rows, columns=["heads", "width", "length", "train_error", "variant"])
-    *_, parted = follows(frame, grid=GRID, width_fixed="width fixed", heads_fixed="heads fixed")
+    *_, parted = follows(
+        frame, grid=GRID, narrow="narrow", width_fixed="width fixed", heads_fixed="heads fixed"
+    )
     assert parted.holds is holds and "from h = 1, E = 16 to h = 4, E = 64" in parted.evidence
 
 

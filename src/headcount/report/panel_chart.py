@@ -188,7 +188,9 @@ def _share(panel: Panel, largest: float) -> alt.Y:
 
 def _colour(panel: Panel) -> alt.Color:
     values = sorted(panel.table[panel.lines].unique().tolist())
-    below = sum(value < panel.enough for value in values) if panel.lines == "heads" and panel.enough else 0
+    below = len(values) // 2 if panel.shares and len(values) > 4 else 0  # all colours, to be told apart
+    if panel.lines == "heads" and panel.enough:
+        below = sum(value < panel.enough for value in values)
     return alt.Color(
         f"{panel.lines}:O",
         title=TITLES.get(panel.lines, panel.lines),

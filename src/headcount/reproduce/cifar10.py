@@ -45,7 +45,15 @@ def make(recipe: Recipe, data: RealData) -> Trials:
         return replicated(recipe, data, shape, shape.length, RATE, training)
 
     found = with_controls(
-        recipe, heads, sides, trials, head_dim=HEAD_DIM, width=WIDTH, fixed=FIXED, precise=PRECISE
+        recipe,
+        heads,
+        sides,
+        trials,
+        head_dim=HEAD_DIM,
+        width=WIDTH,
+        fixed=FIXED,
+        narrow_lengths=2,
+        precise=PRECISE,
     )
     return found if recipe.quick else {**found, PLACED_ONCE: tuple(placed_once(found[GRID]))}
 

@@ -62,7 +62,15 @@ def make(recipe: Recipe, data: RealData) -> Trials:
         return replicated(recipe, data, shape, length, RATE, training)
 
     found = with_controls(
-        recipe, heads, lengths, trials, head_dim=HEAD_DIM, width=WIDTH, fixed=FIXED, precise=PRECISE
+        recipe,
+        heads,
+        lengths,
+        trials,
+        head_dim=HEAD_DIM,
+        width=WIDTH,
+        fixed=FIXED,
+        narrow_lengths=len(lengths),
+        precise=PRECISE,
     )
     if recipe.quick:
         return found

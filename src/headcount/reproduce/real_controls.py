@@ -9,10 +9,13 @@ import pandas as pd
 from headcount.reproduce.claims import Verdict
 
 
-def follows(frame: pd.DataFrame, *, grid: str, width_fixed: str, heads_fixed: str) -> Iterator[Verdict]:
+def follows(
+    frame: pd.DataFrame, *, grid: str, narrow: str, width_fixed: str, heads_fixed: str
+) -> Iterator[Verdict]:
     """Whether the training error follows the heads at one width, or the width at one number of heads."""
-    parts = {name: frame[frame["variant"] == name] for name in (grid, width_fixed, heads_fixed)}
-    for variant, axis, kept in ((width_fixed, "heads", "width"), (heads_fixed, "width", "heads")):
+    parts = {name: frame[frame["variant"] == name] for name in (grid, narrow, width_fixed, heads_fixed)}
+    by_heads = ((name, "heads", "width") for name in (narrow, width_fixed))
+    for variant, axis, kept in (*by_heads, (heads_fixed, "width", "heads")):
         claim = f"{variant}: training accuracy rises along the way, at every T"
         means = parts[variant].pivot_table(index=axis, columns="length", values="train_error")
         means = means.dropna(axis="columns")  # a length of which only a part is trained
@@ -25,15 +28,14 @@ def follows(frame: pd.DataFrame, *, grid: str, width_fixed: str, heads_fixed: st
             f"T = {length}: {first[length]:.2%} to {last[length]:.2%} wrong" for length in means.columns
         )
         yield Verdict(claim, bool((first > last).all()), f"{ends}: {told}")
-    yield from _parted(*parts.values())
+    yield _parted(*(parts[name] for name in (grid, width_fixed, heads_fixed)))
 
 
-def _parted(grid: pd.DataFrame, width_fixed: pd.DataFrame, heads_fixed: pd.DataFrame) -> Iterator[Verdict]:
+def _parted(grid: pd.DataFrame, width_fixed: pd.DataFrame, heads_fixed: pd.DataFrame) -> Verdict:
     """From the least of the grid to more of both, by way of more heads alone and of more width alone."""
     claim = "more heads alone do more for training accuracy than the width that comes with them alone"
     if width_fixed.empty or heads_fixed.empty:
-        yield Verdict(claim, None, "needs both controls")
-        return
+        return Verdict(claim, None, "needs both controls")
     together = pd.concat([grid, width_fixed, heads_fixed])
     wrong = together.groupby(["heads", "width", "length"])["train_error"].mean()
     few, narrow = grid.sort_values("heads")[["heads", "width"]].iloc[0]
@@ -49,7 +51,7 @@ def _parted(grid: pd.DataFrame, width_fixed: pd.DataFrame, heads_fixed: pd.DataF
             )
             holds.append(heads_alone < width_alone)
     path = f"from h = {few}, E = {narrow} to h = {many}, E = {wide}"
-    yield Verdict(claim, all(holds) if holds else None, f"{path}: {', '.join(told) or 'not trained'}")
+    return Verdict(claim, all(holds) if holds else None, f"{path}: {', '.join(told) or 'not trained'}")
 
 
 def tokens_that_matter(frame: pd.DataFrame) -> Verdict:

@@ -35,6 +35,7 @@ from headcount.reproduce.recipe import Recipe
 from headcount.reproduce.summary import summarise
 
 GRID, WIDTH_FIXED, HEADS_FIXED = "grid", "width fixed, heads varied", "heads fixed, width varied"
+NARROW = "width of one head, heads varied"
 IN_FLOAT32, JOINED, LONGER = "in float32", "tokens kept, 64 of a passage", "trained twice as long"
 STOPPED, PLACED_ONCE = "stopped early", "each image at one place"
 OTHER_GRIDS = (PLACED_ONCE, STOPPED)
@@ -127,7 +128,7 @@ def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[P
         title = "samples that are wrong" + ("" if variant == GRID else f": {variant}")
         shown.append(panel(f"training {title}", wrong(cells, "train", train)))
         shown.append(panel(f"validation {title}", wrong(cells, "validation", validation)))
-    for variant, axis in ((WIDTH_FIXED, "heads"), (HEADS_FIXED, "width")):
+    for variant, axis in ((NARROW, "heads"), (WIDTH_FIXED, "heads"), (HEADS_FIXED, "width")):
         cells = frame[frame["variant"] == variant]
         if not cells.empty:
             table = wrong(cells, "train", by=("heads", "width", "length"))
@@ -146,7 +147,7 @@ def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
         *reversal(grid, train),
         tokens_that_matter(grid),
         *reciprocal_rank(grid),
-        *follows(frame, grid=GRID, width_fixed=WIDTH_FIXED, heads_fixed=HEADS_FIXED),
+        *follows(frame, grid=GRID, narrow=NARROW, width_fixed=WIDTH_FIXED, heads_fixed=HEADS_FIXED),
         *beside_the_grid(frame, grid=GRID, others=(IN_FLOAT32, JOINED, LONGER)),
         *(said_of(variant, verdict) for variant, cells in grids.items() for verdict in shape_of(cells)),
     ]
@@ -190,11 +191,14 @@ def with_controls(
     head_dim: int,
     width: int,
     fixed: int,
+    narrow_lengths: int,
     precise: tuple[int, int],
 ) -> Trials:
-    """The paper's grid, in which the width grows with the heads, and two controls that part the two.
+    """The paper's grid, in which the width grows with the heads, and controls that part the two.
 
-    - `width`: at which the heads vary; `fixed`: the heads at which the width does; at the shorter lengths.
+    - `width`: at which the heads vary; `fixed`: the heads at which the width does; at two lengths.
+    - `narrow_lengths`: at how many lengths the heads vary within the width of one head of the grid: there
+      most is left to learn.
     - `precise`: the cell that is trained in float32 too, where the grid is not.
     """
     if recipe.quick:
@@ -209,10 +213,14 @@ def with_controls(
     def of_shape(count: int, size: int, length: int, precision: EncoderPrecision) -> Iterator[RealTrial]:
         return trials(EncoderShape(count, size, 1, FEEDFORWARD * count * size, precision=precision), length)
 
+    narrow = [(count, head_dim // count) for count in heads if head_dim % count == 0]
+    many = {GRID: len(lengths), WIDTH_FIXED: 1 if recipe.quick else 2, HEADS_FIXED: 1 if recipe.quick else 2}
+    if not recipe.quick:
+        shapes[NARROW], many[NARROW] = narrow, narrow_lengths
     found = {
         name: tuple(
             trial
-            for length in lengths[: None if name == GRID else 1 if recipe.quick else 2]
+            for length in lengths[: many[name]]
             for count, size in of_these
             for trial in of_shape(count, size, length, precision)
         )
