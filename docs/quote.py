@@ -169,6 +169,23 @@ def bm25() -> str:
     )
 
 
+def vit() -> str:
+    """A pack of vision transformers beside eager PyTorch: speeds, and how accurate both get."""
+    if not (RESULTS / "vit-gpu.json").exists():
+        return NOT_RUN
+    found = _json("vit-gpu.json")
+    lines = ["| | eager PyTorch | here | ratio |", "|---|---|---|---|"]
+    for precision in ("float32", "bfloat16"):
+        torch, ours = (found[precision][side] for side in ("torch", "headcount"))
+        speeds = [f"{side['images_per_second']:,.0f} images a second" for side in (torch, ours)]
+        ratio = f"**{found[precision]['ratio']:.1f}×**"
+        lines.append(f"| {precision}, {ours['members']} members | {' | '.join(speeds)} | {ratio} |")
+        for split in ("train", "validation"):
+            right = [f"{side[split]:.1%}" for side in (torch, ours)]
+            lines.append(f"| {precision}, {split} accuracy | {' | '.join(right)} | |")
+    return "\n".join([*lines, "", f"({found['machine']}, {found['steps']:,} steps.)"])
+
+
 def _told(item: Item, rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
     name = item.name
     lines = [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in verdicts]
@@ -290,6 +307,7 @@ QUOTES: dict[str, Callable[[], str]] = {
     "dimension_cpu": partial(dimension, "dimension-cpu"),
     "exactness": exactness,
     "bm25": bm25,
+    "vit": vit,
     "engine": engine,
     "constructions": constructions,
     "collisions": collisions,

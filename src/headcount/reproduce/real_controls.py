@@ -16,11 +16,13 @@ def follows(
     parts = {name: frame[frame["variant"] == name] for name in (grid, narrow, width_fixed, heads_fixed)}
     by_heads = ((name, "heads", "width") for name in (narrow, width_fixed))
     for variant, axis, kept in (*by_heads, (heads_fixed, "width", "heads")):
+        if parts[variant].empty:
+            continue
         claim = f"{variant}: training accuracy rises along the way, at every T"
         means = parts[variant].pivot_table(index=axis, columns="length", values="train_error")
         means = means.dropna(axis="columns")  # a length of which only a part is trained
         if len(means) < 2 or means.empty:
-            yield Verdict(claim, None, "not trained")
+            yield Verdict(claim, None, "not trained at any T as a whole")
             continue
         first, last = means.iloc[0], means.iloc[-1]
         ends = f"{kept} {parts[variant][kept].iloc[0]}, {axis} {means.index[0]} to {means.index[-1]}"
