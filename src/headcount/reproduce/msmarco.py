@@ -47,7 +47,8 @@ def load(folder: Path | str) -> RealData:
     """The rankings and the frozen embeddings of a folder, every query and passage as one vector."""
     rankings = load_rankings(folder)
     data = EmbeddedRankings.of(rankings, frozen_embeddings(folder))
-    lists = (rankings.train.candidates, rankings.train.label, rankings.validation.candidates)
+    splits = (rankings.train, rankings.validation)
+    lists = [part for lists in splits for part in (lists.query, lists.candidates, lists.label)]
     return RealData.of("msmarco", fingerprint=remember(data, data.queries, data.passages, *lists))
 
 
