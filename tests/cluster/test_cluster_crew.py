@@ -9,6 +9,7 @@ from ray.exceptions import RayTaskError, TaskUnschedulableError, WorkerCrashedEr
 from tiny import tiny_grid
 
 from headcount.cluster import connection, crew, run, worker
+from headcount.cluster.connection import _guard
 from headcount.cluster.description import here
 from headcount.cluster.reasons import reason_of
 from headcount.engine import Finished, GivenUp, Machine, Problem, plan
@@ -276,3 +277,17 @@ def test_a_head_that_does_not_come_back_is_lost(monkeypatch) -> None:
     head._heard -= 60
     with pytest.raises(ClusterLost, match="the head of the cluster, head:6379, has not answered for 60 s"):
         head.answers()
+
+
+def test_a_cluster_of_our_own_has_a_token_that_nobody_keeps():
+    """And what a person has chosen stays."""
+    ours: dict[str, str] = {}
+    _guard(ours)
+    assert ours["RAY_AUTH_MODE"] == "token" and len(ours["RAY_AUTH_TOKEN"]) >= 32
+    for chosen in ({"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "mine"}):
+        kept = dict(chosen)
+        _guard(kept)
+        assert kept == chosen
+    by_path = {"RAY_AUTH_TOKEN_PATH": "mine"}
+    _guard(by_path)
+    assert "RAY_AUTH_TOKEN" not in by_path

@@ -1,12 +1,13 @@
 """A Ray cluster to work on: one that runs already, or one on this machine for as long as it is needed."""
 
 import os
+import secrets
 import select
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from types import ModuleType
 from typing import Any
@@ -56,8 +57,19 @@ def imported(address: str | None) -> ModuleType:
             raise InvalidInput(
                 "Ray on this machine: ray was imported already; call ray.init() as well, or neither"
             )
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        _guard(os.environ)
     return needed("ray", extra="ray", purpose="--engine ray")
+
+
+def _guard(environment: MutableMapping[str, str]) -> None:
+    """A token for a cluster of our own, unless a person has seen to it.
+
+    Ray would keep one for good in the home folder, and every cluster started from there would ask for it.
+    """
+    if "RAY_AUTH_MODE" not in environment:
+        environment["RAY_AUTH_MODE"] = "token"
+        if "RAY_AUTH_TOKEN_PATH" not in environment:
+            environment.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
 def _waiting_to_start() -> bool:
