@@ -115,4 +115,4 @@ def first_tokens(texts: Texts, places: int) -> Int[np.ndarray, "text place"]:
     """
     there = np.arange(places) < np.diff(texts.offsets)[:, None]
     at = np.where(there, texts.offsets[:-1, None] + np.arange(places), 0)
-    return np.where(there, texts.tokens[at], ENDED).astype(np.int32)
+    return np.where(there, texts.tokens[at].astype(np.int32), ENDED)
