@@ -1,5 +1,7 @@
 """All tokens kept: the frozen embedding on the device, and what a candidate's score may depend on."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,8 +28,10 @@ def test_the_mean_over_tokens_is_the_vector_of_the_text():
     np.testing.assert_allclose(means, tables.pooled(texts.tokens, texts.offsets, 1, max_tokens=5), atol=1e-5)
 
 
-def test_texts_are_cut_and_filled_up():
-    cut = first_tokens(texts_of([[5, 6, 7], [], [8]]), 2)
+@pytest.mark.parametrize("kind", [np.int32, np.uint16])  # as they come from text, and from compact files
+def test_texts_are_cut_and_filled_up(kind):
+    texts = texts_of([[5, 6, 7], [], [8]])
+    cut = first_tokens(replace(texts, tokens=texts.tokens.astype(kind)), 2)
     assert cut.tolist() == [[5, 6], [ENDED, ENDED], [8, ENDED]]
 
 

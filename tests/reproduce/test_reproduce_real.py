@@ -33,6 +33,7 @@ from headcount.reproduce.real_item import (
     HEADS_FIXED,
     IN_FLOAT32,
     JOINED,
+    LONGER,
     NARROW,
     PLACED_ONCE,
     STOPPED,
@@ -120,7 +121,7 @@ def test_in_full_the_grid_has_more_beside_it():
     assert {trial.architecture.precision for trial in named[IN_FLOAT32]} == {"float32"}
     steps = {variant: {trial.training.steps for trial in named[variant]} for variant in (STOPPED, GRID)}
     assert max(steps[STOPPED]) <= min(steps[GRID]) / 10
-    for variant, count in ((IN_FLOAT32, 1), (JOINED, 1), (STOPPED, 4)):
+    for variant, count in ((IN_FLOAT32, 1), (JOINED, 1), (STOPPED, 4), (LONGER, 4)):
         assert sum(claim.startswith(variant) for claim in claims) == count
     assert any(STOPPED in panel.title and panel.table["paper"].notna().all() for panel in item.panels(frame))
 
@@ -136,6 +137,36 @@ def test_images_that_keep_their_place_are_another_grid_with_the_same_shortest_le
     table = {panel.title: panel.table for panel in item.panels(item.rows(pd.DataFrame(rows), recipe))}
     medians = table[f"training samples that are wrong: {PLACED_ONCE}"].groupby("length")["median"].mean()
     np.testing.assert_allclose(medians, [0.1, 1.1, 1.1])
+
+
+def test_trained_longer_is_the_grid_less_the_heads_that_had_not_learnt_all():
+    item, recipe = bound("msmarco"), FULL.with_seeds(2)
+    named = item.named(recipe)
+    rows = [row(trial, 0.3 / trial.architecture.heads) for trial in named[GRID]]
+    rows += [row(trial, 0.0) for trial in named[LONGER]]
+    table = {panel.title: panel.table for panel in item.panels(item.rows(pd.DataFrame(rows), recipe))}
+    medians = table[f"training samples that are wrong: {LONGER}"].groupby("heads")["median"].mean()
+    np.testing.assert_allclose(medians, [0.0, *(0.3 / heads for heads in medians.index[1:])])
+
+
+def test_a_head_count_that_another_grid_has_at_some_lengths_alone_is_left_out_and_named():
+    item, recipe = bound("cifar10"), FULL.with_seeds(2)
+    named = item.named(recipe)
+    rows = [
+        row(trial, 0.3 * np.exp(-trial.architecture.heads) * trial.length)
+        for variant in (GRID, PLACED_ONCE)
+        for trial in named[variant]
+        if variant == GRID or (trial.length, trial.architecture.heads) != (257, 16)
+    ]
+    frame = item.rows(pd.DataFrame(rows), recipe)
+    for verdict in item.judge(frame):
+        left_out = "h = 16 left out, not trained at every T" in verdict.evidence
+        assert left_out == verdict.claim.startswith(PLACED_ONCE)
+    whole = item.panels(frame)[2].table
+    assert {(145, 16)} == {cell for cell in zip(whole["length"], whole["heads"], strict=True)} & {
+        (145, 16),
+        (257, 16),
+    }
 
 
 def row(trial, error):
@@ -194,6 +225,31 @@ def test_errors_of_another_shape_are_not():
     assert where_length_fades(apart).holds is False
     assert "not below" in where_length_fades(apart).evidence
     assert paper_s_law(grid(lambda heads, length: 0.5 if heads % 3 == 1 else 0.01)).holds is False
+
+
+def test_where_all_is_learnt_nothing_rises_and_nothing_fades():
+    learnt = grid(lambda heads, length: 1e-5 * length / heads)
+    assert rises_with_heads(learnt).holds is None
+    assert where_length_fades(learnt).holds is None
+    assert where_length_fades(learnt).evidence.endswith("there is none at any h")
+
+
+@pytest.mark.parametrize(
+    ("error", "holds", "told"),
+    [
+        (lambda heads, length: 0.3 / heads, True, "width 128: "),
+        (lambda heads, length: 0.3, False, "level within noise"),
+        (lambda heads, length: 0.03 * heads, False, "width 128: "),
+        (lambda heads, length: 1e-5, None, "nothing left to learn"),
+    ],
+)
+def test_a_control_is_judged_at_each_length_by_what_was_trained_there(error, holds, told):
+    control = grid(error, variant="control")
+    control["train_error"] *= 1 + 0.02 * (control.index % 3 - 1)  # more noise than the grid has
+    control = control.query("length != 64 or heads < 8").assign(width=128)
+    verdict, _ = follows(control, grid=GRID, narrow="control", width_fixed="a", heads_fixed="b")
+    assert verdict.holds is holds and told in verdict.evidence
+    assert "T = 16, heads 1 to 8" in verdict.evidence and "T = 64, heads 1 to 4" in verdict.evidence
 
 
 @pytest.mark.parametrize(("moved", "holds"), [(0.004, True), (0.03, False)])
@@ -322,6 +378,10 @@ def test_the_estimator_is_asked_at_every_length(tmp_path):
     assert verdict.holds and "from h = 2 on (95% interval: 2 alone)" in verdict.evidence
     (few,) = transitions(trials[:8], store)
     assert few.holds is None and "needs members of 5 head counts" in few.evidence
+    named = {GRID: trials, STOPPED: trials, LONGER: trials[:8]}
+    item = replace(bound("msmarco"), make=lambda recipe, data: named)
+    other = replace(verdict, claim=f"{STOPPED}: {verdict.claim}")
+    assert item.look_closer(store, FULL) == [verdict, other], "where too little is trained, nothing is said"
 
 
 def test_they_are_listed_and_are_no_part_of_all():

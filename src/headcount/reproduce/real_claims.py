@@ -30,6 +30,8 @@ def rises_with_heads(frame: pd.DataFrame) -> Verdict:
     allowed = ((noise**2 + noise.shift() ** 2) ** 0.5).clip(lower=LEARNT).iloc[1:]
     level = int((steps.abs() <= allowed).to_numpy().sum())
     rising = [(heads, length) for heads, row in (steps > allowed).iterrows() for length in row.index[row]]
+    if level == steps.size:
+        return Verdict(claim, None, f"all {level} steps level within noise")
     held = f"{steps.size - level - len(rising)} of {steps.size} steps up, {level} level within noise"
     named = ", ".join(f"to h = {heads} at T = {length}" for heads, length in rising[:6])
     return Verdict(claim, not rising, f"{held}; down {named}" if rising else held)
@@ -73,12 +75,14 @@ def where_length_fades(frame: pd.DataFrame) -> Verdict:
     def gaps(mean: Callable[[np.ndarray], float]) -> np.ndarray:
         return np.array([mean(long) - mean(short) for short, long in zip(*ends, strict=True)])
 
+    points = ", ".join(f"h = {h}: {100 * gap:.1f}" for h, gap in zip(heads, gaps(np.mean), strict=True))
+    told = f"points of accuracy between T = {lengths[0]} and {lengths[-1]}: {points}; "
+    if gaps(np.mean).max() < LEARNT:
+        return Verdict(claim, None, f"{told}there is none at any h")
     found = faded(heads, gaps(np.mean))
     drawn = [
         faded(heads, gaps(lambda seeds: random.choice(seeds, len(seeds)).mean())) for _ in range(RESAMPLES)
     ]
-    points = ", ".join(f"h = {h}: {100 * gap:.1f}" for h, gap in zip(heads, gaps(np.mean), strict=True))
-    told = f"points of accuracy between T = {lengths[0]} and {lengths[-1]}: {points}; "
     if found is None:
         return Verdict(claim, False, f"{told}not below a tenth of its largest at any h")
     told += f"below a tenth of its largest from h = {found} on"

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from headcount.reproduce.claims import Verdict
+from headcount.reproduce.real_claims import LEARNT
 
 
 def follows(
@@ -18,19 +19,30 @@ def follows(
     for variant, axis, kept in (*by_heads, (heads_fixed, "width", "heads")):
         if parts[variant].empty:
             continue
-        claim = f"{variant}: training accuracy rises along the way, at every T"
-        means = parts[variant].pivot_table(index=axis, columns="length", values="train_error")
-        means = means.dropna(axis="columns")  # a length of which only a part is trained
-        if len(means) < 2 or means.empty:
-            yield Verdict(claim, None, "not trained at any T as a whole")
-            continue
-        first, last = means.iloc[0], means.iloc[-1]
-        ends = f"{kept} {parts[variant][kept].iloc[0]}, {axis} {means.index[0]} to {means.index[-1]}"
-        told = ", ".join(
-            f"T = {length}: {first[length]:.2%} to {last[length]:.2%} wrong" for length in means.columns
-        )
-        yield Verdict(claim, bool((first > last).all()), f"{ends}: {told}")
+        yield _rises(variant, parts[variant], axis, kept)
     yield _parted(*(parts[name] for name in (grid, width_fixed, heads_fixed)))
+
+
+def _rises(variant: str, members: pd.DataFrame, axis: str, kept: str) -> Verdict:
+    """From the first to the last that were trained at each length, beyond the noise of both."""
+    claim = f"{variant}: training accuracy rises along the way, at every T"
+    told, holds = [], []
+    for length, at_length in members.groupby("length"):
+        errors = at_length.groupby(axis)["train_error"]
+        means, noise = errors.mean().dropna(), 2 * errors.sem().fillna(0)
+        if len(means) < 2:
+            continue
+        ends = means.index[[0, -1]]
+        (first, last), of_both = means[ends], max(LEARNT, float(np.hypot(*noise[ends])))
+        path = f"T = {length}, {axis} {ends[0]} to {ends[1]}: {first:.2%} to {last:.2%} wrong"
+        if first < LEARNT:
+            told.append(f"{path}, nothing left to learn")
+            continue
+        level = abs(first - last) <= of_both
+        told.append(f"{path}{', level within noise' if level else ''}")
+        holds.append(first - last > of_both)
+    evidence = f"{kept} {members[kept].iloc[0]}: {', '.join(told) or 'not trained'}"
+    return Verdict(claim, all(holds) if holds else None, evidence)
 
 
 def _parted(grid: pd.DataFrame, width_fixed: pd.DataFrame, heads_fixed: pd.DataFrame) -> Verdict:

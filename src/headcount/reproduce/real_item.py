@@ -38,7 +38,7 @@ GRID, WIDTH_FIXED, HEADS_FIXED = "grid", "width fixed, heads varied", "heads fix
 NARROW = "width of one head, heads varied"
 IN_FLOAT32, JOINED, LONGER = "in float32", "tokens kept, 64 of a passage", "trained twice as long"
 STOPPED, PLACED_ONCE = "stopped early", "each image at one place"
-OTHER_GRIDS = (PLACED_ONCE, STOPPED)
+OTHER_GRIDS = {PLACED_ONCE: "length", STOPPED: "length", LONGER: "heads"}  # and what else they differ in
 FAST: EncoderPrecision = "bfloat16"
 FEEDFORWARD = 4  # times the width
 Trials = Mapping[str, tuple[Trial, ...]]
@@ -70,8 +70,13 @@ class RealItem(Item):
         return True
 
     def look_closer(self, store: Store, recipe: Recipe) -> list[Verdict]:
-        """Where the estimator sees a transition."""
-        return transitions(self.named(recipe)[GRID], store)
+        """Where the estimator sees a transition: in the grid, and in others wherever they were trained."""
+        named = self.named(recipe)
+        found = transitions(named[GRID], store)
+        for variant in OTHER_GRIDS:
+            seen = transitions(named.get(variant, ()), store)
+            found += [said_of(variant, verdict) for verdict in seen if verdict.holds is not None]
+        return found
 
     def conditions(self, recipe: Recipe) -> str:
         """What members learn from, and for how long."""
@@ -148,25 +153,36 @@ def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
         tokens_that_matter(grid),
         *reciprocal_rank(grid),
         *follows(frame, grid=GRID, narrow=NARROW, width_fixed=WIDTH_FIXED, heads_fixed=HEADS_FIXED),
-        *beside_the_grid(frame, grid=GRID, others=(IN_FLOAT32, JOINED, LONGER)),
-        *(said_of(variant, verdict) for variant, cells in grids.items() for verdict in shape_of(cells)),
+        *beside_the_grid(frame, grid=GRID, others=(IN_FLOAT32, JOINED)),
+        *(verdict for variant, cells in grids.items() for verdict in shape_of_other(variant, cells)),
     ]
 
 
 def whole_grids(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The grid, and others that were trained; a length that one of these lacks is the same as in the grid."""
+    """The grid, and others that were trained; the lengths, or heads, that one lacks are as in the grid."""
     grid = frame[frame["variant"] == GRID]
     found = {GRID: grid}
-    for variant in OTHER_GRIDS:
+    for variant, axis in OTHER_GRIDS.items():
         cells = frame[frame["variant"] == variant]
         if not cells.empty:
-            found[variant] = pd.concat([grid[~grid["length"].isin(cells["length"])], cells])
+            found[variant] = pd.concat([grid[~grid[axis].isin(cells[axis])], cells])
     return found
 
 
 def shape_of(grid: pd.DataFrame) -> list[Verdict]:
     """The paper's shape: up with the heads, down with the length, which matters less and less."""
     return [rises_with_heads(grid), falls_with_length(grid), where_length_fades(grid), paper_s_law(grid)]
+
+
+def shape_of_other(variant: str, cells: pd.DataFrame) -> Iterator[Verdict]:
+    """The same of another grid, less the head counts that were not trained at every length."""
+    lengths = cells.groupby("heads")["length"].nunique()
+    in_part = lengths.index[lengths < lengths.max()]
+    for verdict in shape_of(cells[~cells["heads"].isin(in_part)]):
+        said = said_of(variant, verdict)
+        for heads in in_part:
+            said = replace(said, evidence=f"{said.evidence}; h = {heads} left out, not trained at every T")
+        yield said
 
 
 def said_of(variant: str, verdict: Verdict) -> Verdict:
