@@ -57,3 +57,16 @@ def test_shares_are_told_as_means_in_hundredths():
         ("–", "50.0% ± 5.0%"),
     ]
     assert {row["whose"] for row in rows_of(panel)} == {OUR_MEAN, "the paper"}
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_a_line_has_the_same_colour_in_panels_that_lack_others(shares):
+    lines = pd.concat([table([0.1, 0.2, 0.3]).assign(heads=heads) for heads in (1, 2, 4, 6, 8)])
+    whole = Panel("whole", lines, shares=shares, among=(1, 2, 4, 6, 8))
+    some = Panel("some", lines.query("heads in (2, 8)"), shares=shares, among=(1, 2, 4, 6, 8))
+    scales = [
+        panel_layers(panel).to_dict()["layer"][-1]["encoding"]["color"]["scale"] for panel in (whole, some)
+    ]
+    of_whole, of_some = (dict(zip(scale["domain"], scale["range"], strict=True)) for scale in scales)
+    assert of_some == {heads: of_whole[heads] for heads in (2, 8)}
+    assert len(set(of_whole.values())) == 5

@@ -188,12 +188,14 @@ def _share(panel: Panel, largest: float) -> alt.Y:
 
 def _colour(panel: Panel) -> alt.Color:
     values = sorted(panel.table[panel.lines].unique().tolist())
-    below = len(values) // 2 if panel.shares and len(values) > 4 else 0  # all colours, to be told apart
+    together = sorted({*values, *panel.among})
+    below = len(together) // 2 if panel.shares and len(together) > 4 else 0  # all colours, to be told apart
     if panel.lines == "heads" and panel.enough:
-        below = sum(value < panel.enough for value in values)
+        below = sum(value < panel.enough for value in together)
+    colours = dict(zip(together, head_colours(below=below, enough=len(together) - below), strict=True))
     return alt.Color(
         f"{panel.lines}:O",
         title=TITLES.get(panel.lines, panel.lines),
-        scale=alt.Scale(domain=values, range=head_colours(below=below, enough=len(values) - below)),
+        scale=alt.Scale(domain=values, range=[colours[value] for value in values]),
         legend=alt.Legend(orient="right", symbolType="circle", symbolOpacity=1, symbolStrokeWidth=0),
     )

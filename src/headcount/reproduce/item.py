@@ -20,6 +20,7 @@ class Panel:
     - `value`: what the errors are.
     - `shares`: whether they are shares of samples. Of these the means over seeds are shown, and nothing was
       selected; of others the minimum, at the learning rate that validation errors chose.
+    - `among`: all lines of panels to be read together, where this one lacks some: their colours agree.
     """
 
     title: str
@@ -29,6 +30,7 @@ class Panel:
     enough: int | None = None
     value: str = "test error (NMSE)"
     shares: bool = False
+    among: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -128,11 +128,12 @@ def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[P
     def panel(title: str, table: pd.DataFrame, **axes: Any) -> Panel:
         return Panel(title, table, value="share wrong", shares=True, **axes)
 
-    shown = []
-    for variant, cells in whole_grids(frame).items():
+    shown, grids = [], whole_grids(frame)
+    heads = tuple(sorted(grids[GRID]["heads"].unique().tolist()))
+    for variant, cells in grids.items():
         title = "samples that are wrong" + ("" if variant == GRID else f": {variant}")
-        shown.append(panel(f"training {title}", wrong(cells, "train", train)))
-        shown.append(panel(f"validation {title}", wrong(cells, "validation", validation)))
+        shown.append(panel(f"training {title}", wrong(cells, "train", train), among=heads))
+        shown.append(panel(f"validation {title}", wrong(cells, "validation", validation), among=heads))
     for variant, axis in ((NARROW, "heads"), (WIDTH_FIXED, "heads"), (HEADS_FIXED, "width")):
         cells = frame[frame["variant"] == variant]
         if not cells.empty:
