@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="of a quick run, to try this out")
     parser.add_argument("--out", type=Path, default=RESULTS)
     chosen = parser.parse_args()
-    item = REAL_ITEMS[chosen.name].at(chosen.data)
+    item = REAL_ITEMS[chosen.name].at(chosen.data, quick=chosen.quick)
     recipe = QUICK if chosen.quick else FULL.with_seeds(item.seeds)
     grid, out = item.named(recipe)[GRID], chosen.out / chosen.name
     with TemporaryDirectory() as both:

@@ -14,13 +14,13 @@ VOCABULARY = ["[PAD]", "[UNK]", *WORDS]
 Layout = Literal["ranked", "trec", "texts"]
 
 
-def write_tables(folder: Path, *, width: int = 6) -> None:
+def write_tables(folder: Path, *, width: int = 6, positions: int = 16) -> None:
     random = np.random.default_rng(7)
     (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
     np.savez(
         folder / "bert_embeddings.npz",
         word=random.normal(size=(len(VOCABULARY), width)).astype(np.float16),
-        position=random.normal(size=(16, width)).astype(np.float16),
+        position=random.normal(size=(positions, width)).astype(np.float16),
         segment=random.normal(size=(2, width)).astype(np.float16),
         ln_weight=random.uniform(0.5, 2, size=width).astype(np.float32),
         ln_bias=random.normal(size=width).astype(np.float32),
@@ -80,6 +80,20 @@ class Tiny:
             write_lines(folder / f"qrels.{part}.tsv", answers, packed=packed)
             if run:
                 self._write_run(folder, run, part, names, packed=packed)
+
+    def load_dataset(
+        self, name: str, part: str, *, split: str, streaming: bool = False
+    ) -> list[dict[str, object]]:
+        """The same as `datasets` gives it; every other query is one of the development set."""
+        assert name == "mteb/msmarco"
+        if part == "default":
+            names = list(self.queries)[0 if split == "train" else 1 :: 2]
+            rows = [(query, passage) for query in names for passage in self.relevant[query]]
+            return [{"query-id": query, "corpus-id": passage, "score": 1.0} for query, passage in rows]
+        assert split == part
+        assert streaming == (part == "corpus")
+        texts = self.queries if part == "queries" else self.passages
+        return [{"_id": name, "text": text} for name, text in texts.items()]
 
     def _write_run(self, folder: Path, run: Layout, part: str, names: list[str], *, packed: bool) -> None:
         hits = [(q, p, rank) for q in names for rank, p in enumerate(self.run[q], 1)]

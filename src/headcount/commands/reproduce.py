@@ -24,7 +24,18 @@ def reproduce(
     name: Annotated[str, typer.Argument(help="An item of --list, or all.", show_default=False)] = "",
     list_items: Annotated[bool, typer.Option("--list", help="Show what can be reproduced.")] = False,
     data: Annotated[
-        Path | None, typer.Option(help="Folder with the data of cifar10 or msmarco.", show_default=False)
+        Path | None,
+        typer.Option(help="Folder with the data of cifar10 or msmarco, or hub.", show_default=False),
+    ] = None,
+    tables: Annotated[
+        Path | None,
+        typer.Option(
+            help="msmarco: folder with vocab.txt and bert_embeddings.npz.", show_default="that of --data"
+        ),
+    ] = None,
+    negatives: Annotated[
+        str | None,
+        typer.Option(help="msmarco: hard negatives by bm25, dense, or both.", show_default="bm25"),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small enough for two cores: minutes.")] = False,
     seeds: Annotated[
@@ -38,9 +49,9 @@ def reproduce(
 
     Trains what the folder does not hold yet, chooses the learning rate of every
     cell on validation data and reports errors on fresh test data, beside the
-    paper's numbers, with a verdict on every claim. On real data (cifar10, msmarco)
-    there is one learning rate, and training and validation errors are reported.
-    Without --quick it wants a GPU.
+    paper's numbers, with a verdict on every claim. On real data, which is yours to
+    bring (cifar10, msmarco), there is one learning rate, and training and
+    validation errors are reported. Without --quick it wants a GPU.
     """
     from headcount.commands.training import train_in_view
     from headcount.engine import Store
@@ -52,18 +63,23 @@ def reproduce(
         return
     if name not in (*ITEMS, *REAL_ITEMS, "all"):
         raise InvalidInput(f"item = {name!r}: allowed are {', '.join((*ITEMS, *REAL_ITEMS))} and all")
-    if data is not None and name not in REAL_ITEMS:
+    real = {"data": data, "tables": tables, "negatives": negatives}
+    given = {option: str(value) for option, value in real.items() if value is not None}
+    if given and name not in REAL_ITEMS:
+        option, value = next(iter(given.items()))
         raise InvalidInput(
-            f"data = {str(data)!r}: allowed with {' and '.join(REAL_ITEMS)} alone, not with {name}"
+            f"{option} = {value!r}: allowed with {' and '.join(REAL_ITEMS)} alone, not with {name}"
         )
     items = list(ITEMS.values()) if name == "all" else [ITEMS[name]] if name in ITEMS else []
     if name in REAL_ITEMS:
-        items, seeds = [REAL_ITEMS[name].at(data)], seeds or (2 if quick else REAL_ITEMS[name].seeds)
+        item = REAL_ITEMS[name]
+        options = {option: value for option, value in given.items() if option != "data"}
+        items, seeds = [item.at(data, quick=quick, **options)], seeds or (2 if quick else item.seeds)
     recipe = (QUICK if quick else FULL).with_seeds(seeds, first=seed)
     command = (
         f"headcount reproduce {name} "
         + ("--quick " if quick else "")
-        + (f"--data {shlex.quote(str(data))} " if data else "")
+        + "".join(f"--{option} {shlex.quote(value)} " for option, value in given.items())
         + f"--seeds {recipe.seeds} --seed {seed} --out {shlex.quote(str(out))}"
     )
     store = Store(out)

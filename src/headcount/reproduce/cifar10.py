@@ -27,8 +27,8 @@ PRECISE = (8, 32)  # heads and side of the cell trained in float32 too
 QUICK_HEADS, QUICK_SIDES, QUICK_PATCH, QUICK_IMAGES, QUICK_EPOCHS = (1, 2, 4), (32, 48), 8, 1_200, 10
 
 
-def load(folder: Path | str) -> RealData:
-    """All images of a folder."""
+def load(folder: Path | str, *, quick: bool = False) -> RealData:
+    """All images of a folder, of which a quick run takes the first."""
     data = load_cifar10(folder)
     arrays = (data.train_images, data.train_labels, data.test_images, data.test_labels)
     return RealData.of("cifar10", fingerprint=remember(data, *arrays))

@@ -31,7 +31,8 @@ from headcount.reproduce.real_item import (
 from headcount.reproduce.recipe import Recipe
 from headcount.tasks.embeddings import frozen_embeddings
 from headcount.tasks.msmarco import load as load_rankings
-from headcount.tasks.msmarco_source import SITE
+from headcount.tasks.msmarco_source import SITE, Options
+from headcount.tasks.negatives import Negatives
 
 LAYERS, HEAD_DIM, DROPOUT = 2, 32, 0.0
 HEADS, LENGTHS = (1, 2, 4, 6, 8, 12, 16), (8, 16, 32, 64)
@@ -43,10 +44,17 @@ PRECISE, WHOLE = (1, 32), (4, 8)  # heads and T of the cells also trained in flo
 QUICK_HEADS, QUICK_LENGTHS, QUICK_QUERIES, QUICK_EPOCHS = (1, 2, 4), (8, 16), 800, 20
 
 
-def load(folder: Path | str) -> RealData:
+def load(
+    folder: Path | str,
+    *,
+    quick: bool = False,
+    tables: Path | str | None = None,
+    negatives: Negatives = "bm25",
+) -> RealData:
     """The rankings and the frozen embeddings of a folder, every query and passage as one vector."""
-    rankings = load_rankings(folder)
-    data = EmbeddedRankings.of(rankings, frozen_embeddings(folder))
+    length = max(QUICK_LENGTHS if quick else LENGTHS)
+    rankings = load_rankings(folder, Options(length=length, tables=tables, negatives=negatives))
+    data = EmbeddedRankings.of(rankings, frozen_embeddings(tables or folder))
     splits = (rankings.train, rankings.validation)
     lists = [part for lists in splits for part in (lists.query, lists.candidates, lists.label)]
     return RealData.of("msmarco", fingerprint=remember(data, data.queries, data.passages, *lists))
@@ -115,4 +123,5 @@ ITEM = real_item(
     make=make,
     where=f"the passage ranking files of MS MARCO ({SITE}) and bert_embeddings.npz",
     seeds=3,
+    options=("tables", "negatives"),
 )

@@ -33,6 +33,7 @@ from headcount.reproduce.real_controls import (
 from headcount.reproduce.real_transition import transitions
 from headcount.reproduce.recipe import Recipe
 from headcount.reproduce.summary import summarise
+from headcount.validation import shown
 
 GRID, WIDTH_FIXED, HEADS_FIXED = "grid", "width fixed, heads varied", "heads fixed, width varied"
 NARROW = "width of one head, heads varied"
@@ -49,21 +50,26 @@ Shape = VitShape | RerankerShape
 class RealItem(Item):
     """An item whose data a person has to bring.
 
-    - `load`: reads a folder; `make`: the trials of the grid and of its controls, by name.
+    - `load`: reads a folder, what a quick run needs or all; `options`: what else it may be told.
+    - `make`: the trials of the grid and of its controls, by name.
     - `where`: what the folder may hold, and where to get it.
     """
 
-    load: Callable[[Path | str], RealData] = field(kw_only=True)
+    load: Callable[..., RealData] = field(kw_only=True)
+    options: tuple[str, ...] = field(default=(), kw_only=True)
     make: Callable[[Recipe, RealData], Trials] = field(kw_only=True)
     where: str = field(kw_only=True)
     seeds: int = field(kw_only=True)
     data: RealData | None = field(default=None, kw_only=True)
 
-    def at(self, folder: Path | str | None) -> "RealItem":
+    def at(self, folder: Path | str | None, *, quick: bool = False, **options: object) -> "RealItem":
         """The item with its data read."""
+        for option, value in options.items():
+            if option not in self.options:
+                raise InvalidInput(f"{option} = {shown(value)}: {self.name} knows no --{option}")
         if folder is None:
             raise InvalidInput(f"data = None: {self.name} needs --data FOLDER with {self.where}")
-        return replace(self, data=self.load(folder))
+        return replace(self, data=self.load(folder, quick=quick, **options))
 
     def keeps_models(self, recipe: Recipe) -> bool:
         """What members put out is looked at afterwards."""
@@ -102,10 +108,11 @@ def real_item(
     *,
     train: Cells,
     validation: Cells,
-    load: Callable[[Path | str], RealData],
+    load: Callable[..., RealData],
     make: Callable[[Recipe, RealData], Trials],
     where: str,
     seeds: int,
+    options: tuple[str, ...] = (),
 ) -> RealItem:
     """An experiment as an item: `train` and `validation` are the paper's shares of wrong answers."""
     return RealItem(
@@ -119,6 +126,7 @@ def real_item(
         make=make,
         where=where,
         seeds=seeds,
+        options=options,
     )
 
 

@@ -39,8 +39,8 @@ def _from_hub(options: Options) -> Rankings:
         raise refused(
             HUB,
             f"gives no {needed}",
-            f"a folder that has both, as Options(tables=FOLDER), or, without the hub, one with {needed} "
-            f"beside the official files; {embeddings.SOURCE}",
+            "a folder that has both, as --tables FOLDER or Options(tables=FOLDER), or, without the hub, one "
+            f"with {needed} beside the official files; {embeddings.SOURCE}",
         )
     return rankings_of(hub(), Path(options.tables), options)
 
