@@ -21,10 +21,9 @@ from headcount.models.encoder import (
     split_key,
 )
 from headcount.models.network import Parameter
+from headcount.tasks.frames import PATCHES, SIDES
 from headcount.validation import is_whole_number, shown, whole_number
 
-SIDES = (32, 48, 64, 96, 128)
-PATCHES = (4, 8)
 COLOURS = 3
 
 
