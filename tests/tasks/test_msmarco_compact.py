@@ -142,6 +142,21 @@ def test_spoilt_files_are_refused_in_one_line(tmp_path, case):
     assert "\n" not in message
 
 
+@pytest.mark.parametrize("train_first", [True, False])
+def test_a_training_query_with_the_words_of_a_held_out_one_is_left_out(tmp_path, train_first):
+    """Whichever of the two has the lower number."""
+    arrays = compact_arrays()
+    if not train_first:
+        arrays["split"] = np.array([3, 3, *np.repeat([1, 0, 2], 12)], np.uint8)
+    whole = load(written(tmp_path, arrays), options())
+    query, held_out = whole.train.query[0], whole.validation.query[0]
+    start, other = arrays["q_off"][query], arrays["q_off"][held_out]
+    arrays["q_tok"][start : start + 4] = arrays["q_tok"][other : other + 4]
+    less = load(written(tmp_path, arrays), options())
+    assert (len(less.train), less.left_out) == (len(whole.train) - 1, whole.left_out + 1)
+    assert query not in less.train.query and held_out in less.validation.query
+
+
 def test_a_negative_with_the_words_of_its_positive_is_refused(tmp_path):
     arrays = compact_arrays()
     texts = [

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import least_squares
+from scipy.stats import f, t
 
-RESAMPLES = 400
 DELTAS = (0.0, 1.0)
 
 
@@ -42,13 +42,8 @@ def fit_law(
     """
     logs = np.log(wrong)
 
-    def at(delta: float) -> tuple[np.ndarray, np.ndarray]:
-        design = np.stack([heads / length**delta, np.log(length), np.ones_like(length)], axis=1)
-        found = np.linalg.lstsq(design, logs, rcond=None)[0]
-        return found, design @ found - logs
-
     def rest_at(delta: np.ndarray) -> np.ndarray:
-        return at(float(delta[0]))[1]
+        return _at(float(delta[0]), heads, length, logs)[2]
 
     if delta is None:
         best = min(
@@ -56,7 +51,7 @@ def fit_law(
             key=lambda fit: fit.cost,
         )
         delta = float(best.x[0])
-    (a, b, log_c), rest = at(delta)
+    _, (a, b, log_c), rest = _at(delta, heads, length, logs)
     spread = float(((logs - logs.mean()) ** 2).sum())
     return Law(float(a), float(b), float(np.exp(log_c)), delta, float((rest**2).sum()) / max(spread, 1e-300))
 
@@ -64,20 +59,38 @@ def fit_law(
 def law_intervals(
     heads: Float[np.ndarray, " cell"],
     length: Float[np.ndarray, " cell"],
-    wrong: list[Float[np.ndarray, " seeds"]],
+    wrong: Float[np.ndarray, " cell"],
     *,
-    delta: float | None = None,
-    seed: int = 0,
+    delta: float,
 ) -> dict[str, tuple[float, float]]:
-    """95% intervals of the four numbers over resampled seeds of every cell and resampled cells."""
-    random = np.random.default_rng(seed)
-    found = []
-    for _ in range(RESAMPLES):
-        cells = random.integers(len(wrong), size=len(wrong))
-        if len({heads[cell] for cell in cells}) < 2 or len({length[cell] for cell in cells}) < 2:
-            continue
-        means = np.array([random.choice(wrong[cell], len(wrong[cell])).mean() for cell in cells])
-        law = fit_law(heads[cells], length[cells], means, delta=delta)
-        found.append([law.a, law.b, law.c, law.delta])
-    low, high = np.quantile(found, [0.025, 0.975], axis=0)
-    return {name: (float(low[i]), float(high[i])) for i, name in enumerate(("a", "b", "c", "delta"))}
+    """95% intervals of a, b and c at this delta, by how far the cells lie from the law."""
+    design, found, rest = _at(delta, heads, length, np.log(wrong))
+    freedom = len(rest) - len(found)
+    variance = float((rest**2).sum()) / freedom * np.linalg.inv(design.T @ design).diagonal()
+    reach = t.ppf(0.975, freedom) * np.sqrt(variance)
+    low, high = found - reach, found + reach
+    low[2], high[2] = np.exp([low[2], high[2]])
+    return {name: (float(low[i]), float(high[i])) for i, name in enumerate("abc")}
+
+
+def delta_interval(
+    heads: Float[np.ndarray, " cell"], length: Float[np.ndarray, " cell"], wrong: Float[np.ndarray, " cell"]
+) -> tuple[float, float]:
+    """The deltas at which the law is not significantly worse, at 5%, than at the best one."""
+    deltas = np.linspace(*DELTAS, 201)
+    squares = np.array([(_at(one, heads, length, np.log(wrong))[2] ** 2).sum() for one in deltas])
+    freedom = len(wrong) - 4
+    near = deltas[squares <= squares.min() * (1 + f.ppf(0.95, 1, freedom) / freedom)]
+    return float(near[0]), float(near[-1])
+
+
+def _at(
+    delta: float,
+    heads: Float[np.ndarray, " cell"],
+    length: Float[np.ndarray, " cell"],
+    logs: Float[np.ndarray, " cell"],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What a, b and log c multiply; their least squares; and what these leave of the log errors."""
+    design = np.stack([heads / length**delta, np.log(length), np.ones_like(length)], axis=1)
+    found = np.linalg.lstsq(design, logs, rcond=None)[0]
+    return design, found, design @ found - logs

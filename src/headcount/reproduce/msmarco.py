@@ -5,11 +5,11 @@ The paper gives two layers and 32 numbers per head, not the optimizer, the epoch
 tables will do here, and those at hand were 384 wide.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from headcount.engine import Training
+from headcount.engine import Training, Trial
 from headcount.models.encoder import EncoderShape
 from headcount.models.reranker import JoinedShape, RerankerShape
 from headcount.real.loaded import loaded, remember
@@ -22,7 +22,8 @@ from headcount.reproduce.real_item import (
     GRID,
     JOINED,
     LONGER,
-    STOPPED,
+    SHORTER,
+    SHORTER_CORNERS,
     Trials,
     real_item,
     replicated,
@@ -37,7 +38,7 @@ from headcount.tasks.negatives import Negatives
 LAYERS, HEAD_DIM, DROPOUT = 2, 32, 0.0
 HEADS, LENGTHS = (1, 2, 4, 6, 8, 12, 16), (8, 16, 32, 64)
 EPOCHS, BATCH, RATE = 60, 128, 1e-3
-FEW_EPOCHS, FEW_HEADS = 6, (1, 2, 4, 8)  # the grid again, stopped long before it has learnt all
+FEW_EPOCHS, FEW_HEADS = 6, (1, 2, 4, 8)  # the grid again, ended long before it has learnt all
 MORE_EPOCHS, STILL_WRONG = 120, (1,)  # and where it has not learnt all: would it with more time?
 WIDTH, FIXED = 192, 8  # of the controls: the width at which heads vary, the heads at which the width does
 PRECISE, WHOLE = (1, 32), (4, 8)  # heads and T of the cells also trained in float32; with all tokens kept
@@ -86,15 +87,30 @@ def make(recipe: Recipe, data: RealData) -> Trials:
     count, length = WHOLE
     encoder = EncoderShape(count, HEAD_DIM, LAYERS, FEEDFORWARD * count * HEAD_DIM, precision=FAST)
     joined = replicated(recipe, data, JoinedShape(encoder, embedding), length, RATE, training)
-    stopped, longer = (
-        tuple(
-            replace(trial, training=_training(recipe, given, epochs=epochs))
-            for trial in found[GRID]
-            if trial.architecture.heads in some
+
+    def again(trials: Iterable[Trial], epochs: int) -> tuple[Trial, ...]:
+        training = _training(recipe, given, epochs=epochs)
+        return tuple(replace(trial, training=training) for trial in trials)
+
+    def of_grid(heads: Sequence[int]) -> Iterator[Trial]:
+        return (trial for trial in found[GRID] if trial.architecture.heads in heads)
+
+    few, many = min(FEW_HEADS), max(FEW_HEADS)
+    corners = (
+        trial
+        for length in lengths
+        for count, width in ((many, few * HEAD_DIM), (few, many * HEAD_DIM))
+        for trial in trials(
+            EncoderShape(count, width // count, LAYERS, FEEDFORWARD * width, precision=FAST), length
         )
-        for epochs, some in ((FEW_EPOCHS, FEW_HEADS), (MORE_EPOCHS, STILL_WRONG))
     )
-    return {**found, JOINED: tuple(joined), STOPPED: stopped, LONGER: longer}
+    return {
+        **found,
+        JOINED: tuple(joined),
+        SHORTER: again(of_grid(FEW_HEADS), FEW_EPOCHS),
+        SHORTER_CORNERS: again(corners, FEW_EPOCHS),
+        LONGER: again(of_grid(STILL_WRONG), MORE_EPOCHS),
+    }
 
 
 def _training(recipe: Recipe, given: EmbeddedRankings, *, epochs: int = EPOCHS) -> Training:

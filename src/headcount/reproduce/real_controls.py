@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -19,35 +20,46 @@ def follows(
     for variant, axis, kept in (*by_heads, (heads_fixed, "width", "heads")):
         if parts[variant].empty:
             continue
-        yield _rises(variant, parts[variant], axis, kept)
-    yield _parted(*(parts[name] for name in (grid, width_fixed, heads_fixed)))
+        for split in ("training", "validation"):
+            yield _rises(variant, parts[variant], axis, kept, split)
+    yield parted(*(parts[name] for name in (grid, width_fixed, heads_fixed)))
 
 
-def _rises(variant: str, members: pd.DataFrame, axis: str, kept: str) -> Verdict:
-    """From the first to the last that were trained at each length, beyond the noise of both."""
-    claim = f"{variant}: training accuracy rises along the way, at every T"
+def _rises(variant: str, members: pd.DataFrame, axis: str, kept: str, split: str) -> Verdict:
+    """From the first to the last that were trained at each length, beyond noise, and never back."""
+    claim = f"{variant}: {split} accuracy rises along the way, at every T"
     told, holds = [], []
     for length, at_length in members.groupby("length"):
-        errors = at_length.groupby(axis)["train_error"]
-        means, noise = errors.mean().dropna(), 2 * errors.sem().fillna(0)
+        errors = at_length.groupby(axis)["train_error" if split == "training" else "validation_error"]
+        means, noise = errors.mean().dropna(), 2 * errors.sem()
         if len(means) < 2:
             continue
-        ends = means.index[[0, -1]]
-        (first, last), of_both = means[ends], max(LEARNT, float(np.hypot(*noise[ends])))
-        path = f"T = {length}, {axis} {ends[0]} to {ends[1]}: {first:.2%} to {last:.2%} wrong"
-        if first < LEARNT:
+        noise = noise.fillna(noise.max()).fillna(0)
+        first, last = means.index[0], means.index[-1]
+        path = f"T = {length}, {axis} {first} to {last}: {means[first]:.2%} to {means[last]:.2%} wrong"
+        if means[first] < LEARNT:
             told.append(f"{path}, nothing left to learn")
             continue
-        level = abs(first - last) <= of_both
-        told.append(f"{path}{', level within noise' if level else ''}")
-        holds.append(first - last > of_both)
+        fallen, allowed = means[first] - means[last], _noise_of(noise[first], noise[last])
+        back = [
+            after
+            for before, after in pairwise(means.index)
+            if means[after] - means[before] > _noise_of(noise[before], noise[after])
+        ]
+        steps = f", back at {axis} {', '.join(map(str, back))}" if back else ""
+        told.append(f"{path}{', level within noise' if abs(fallen) <= allowed else ''}{steps}")
+        holds.append(fallen > allowed and not back)
     evidence = f"{kept} {members[kept].iloc[0]}: {', '.join(told) or 'not trained'}"
     return Verdict(claim, all(holds) if holds else None, evidence)
 
 
-def _parted(grid: pd.DataFrame, width_fixed: pd.DataFrame, heads_fixed: pd.DataFrame) -> Verdict:
-    """From the least of the grid to more of both, by way of more heads alone and of more width alone."""
-    claim = "more heads alone do more for training accuracy than the width that comes with them alone"
+def _noise_of(one: float, other: float) -> float:
+    return max(LEARNT, float(np.hypot(one, other)))
+
+
+def parted(grid: pd.DataFrame, width_fixed: pd.DataFrame, heads_fixed: pd.DataFrame) -> Verdict:
+    """From the least of the grid to more of both: what heads bring before the width, and after it."""
+    claim = "heads bring more points of training accuracy than the width that comes with them, first or last"
     if width_fixed.empty or heads_fixed.empty:
         return Verdict(claim, None, "needs both controls")
     together = pd.concat([grid, width_fixed, heads_fixed])

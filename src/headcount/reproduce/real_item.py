@@ -18,8 +18,8 @@ from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import Item, Panel
 from headcount.reproduce.paper import Cells
 from headcount.reproduce.real_claims import (
+    all_learnt,
     falls_with_length,
-    paper_s_law,
     reversal,
     rises_with_heads,
     where_length_fades,
@@ -27,19 +27,22 @@ from headcount.reproduce.real_claims import (
 from headcount.reproduce.real_controls import (
     beside_the_grid,
     follows,
+    parted,
     reciprocal_rank,
     tokens_that_matter,
 )
-from headcount.reproduce.real_transition import transitions
+from headcount.reproduce.real_law import paper_s_law
+from headcount.reproduce.real_transition import FEWEST_COUNTS, transitions
 from headcount.reproduce.recipe import Recipe
 from headcount.reproduce.summary import summarise
 from headcount.validation import shown
 
 GRID, WIDTH_FIXED, HEADS_FIXED = "grid", "width fixed, heads varied", "heads fixed, width varied"
 NARROW = "width of one head, heads varied"
-IN_FLOAT32, JOINED, LONGER = "in float32", "tokens kept, 64 of a passage", "trained twice as long"
-STOPPED, PLACED_ONCE = "stopped early", "each image at one place"
-OTHER_GRIDS = {PLACED_ONCE: "length", STOPPED: "length", LONGER: "heads"}  # and what else they differ in
+IN_FLOAT32, JOINED, PLACED_ONCE = "in float32", "tokens kept, 64 of a passage", "each image at one place"
+SHORTER, LONGER = "6 epochs", "one head for 120 epochs, others as in the grid"
+SHORTER_CORNERS = "6 epochs, heads alone and width alone"
+OTHER_GRIDS = (PLACED_ONCE, SHORTER, LONGER)
 FAST: EncoderPrecision = "bfloat16"
 FEEDFORWARD = 4  # times the width
 Trials = Mapping[str, tuple[Trial, ...]]
@@ -76,12 +79,13 @@ class RealItem(Item):
         return True
 
     def look_closer(self, store: Store, recipe: Recipe) -> list[Verdict]:
-        """Where the estimator sees a transition: in the grid, and in others wherever they were trained."""
-        named = self.named(recipe)
+        """Where the estimator sees a transition: in the grid, and in others with as many head counts."""
+        named, trained = self.named(recipe), set(store.frame()["trial"])
         found = transitions(named[GRID], store)
         for variant in OTHER_GRIDS:
-            seen = transitions(named.get(variant, ()), store)
-            found += [said_of(variant, verdict) for verdict in seen if verdict.holds is not None]
+            members = [trial for trial in named.get(variant, ()) if trial.id in trained]
+            if len({trial.architecture.heads for trial in members}) >= FEWEST_COUNTS:
+                found += [said_of(variant, verdict) for verdict in transitions(members, store)]
         return found
 
     def conditions(self, recipe: Recipe) -> str:
@@ -145,9 +149,10 @@ def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[P
     for variant, axis in ((NARROW, "heads"), (WIDTH_FIXED, "heads"), (HEADS_FIXED, "width")):
         cells = frame[frame["variant"] == variant]
         if not cells.empty:
-            table = wrong(cells, "train", by=("heads", "width", "length"))
-            title = f"training samples that are wrong: {variant}"
-            shown.append(panel(title, table, across=axis, lines="length"))
+            for split, name in (("train", "training"), ("validation", "validation")):
+                table = wrong(cells, split, by=("heads", "width", "length"))
+                title = f"{name} samples that are wrong: {variant}"
+                shown.append(panel(title, table, across=axis, lines="length"))
     return shown
 
 
@@ -156,42 +161,67 @@ def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
     frame = frame[frame["status"] != "diverged"]
     grids = whole_grids(frame)
     grid = grids.pop(GRID)
+    corners = frame[frame["variant"] == SHORTER_CORNERS]
     return [
-        *shape_of(grid),
-        *reversal(grid, train),
+        *shape_of(grid, train),
         tokens_that_matter(grid),
         *reciprocal_rank(grid),
         *follows(frame, grid=GRID, narrow=NARROW, width_fixed=WIDTH_FIXED, heads_fixed=HEADS_FIXED),
         *beside_the_grid(frame, grid=GRID, others=(IN_FLOAT32, JOINED)),
-        *(verdict for variant, cells in grids.items() for verdict in shape_of_other(variant, cells)),
+        *(verdict for variant, cells in grids.items() for verdict in shape_of_other(variant, cells, train)),
+        *corners_parted(grids.get(SHORTER), corners),
     ]
 
 
 def whole_grids(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The grid, and others that were trained; the lengths, or heads, that one lacks are as in the grid."""
+    """The grid, and others that were trained, with what these share with it.
+
+    An image has one place alone in the smallest frame; where only some head counts were trained for longer,
+    the others had learnt all.
+    """
     grid = frame[frame["variant"] == GRID]
+    shared = {
+        PLACED_ONCE: lambda cells: grid["length"] == grid["length"].min(),
+        SHORTER: lambda cells: grid["heads"] < 0,
+        LONGER: lambda cells: ~grid["heads"].isin(cells["heads"]),
+    }
     found = {GRID: grid}
-    for variant, axis in OTHER_GRIDS.items():
+    for variant in OTHER_GRIDS:
         cells = frame[frame["variant"] == variant]
         if not cells.empty:
-            found[variant] = pd.concat([grid[~grid[axis].isin(cells[axis])], cells])
+            found[variant] = pd.concat([grid[shared[variant](cells)], cells])
     return found
 
 
-def shape_of(grid: pd.DataFrame) -> list[Verdict]:
+def shape_of(grid: pd.DataFrame, paper: Cells) -> list[Verdict]:
     """The paper's shape: up with the heads, down with the length, which matters less and less."""
-    return [rises_with_heads(grid), falls_with_length(grid), where_length_fades(grid), paper_s_law(grid)]
+    if (told := all_learnt(grid)) is not None:
+        return [told]
+    return [
+        rises_with_heads(grid),
+        falls_with_length(grid),
+        where_length_fades(grid, paper),
+        reversal(grid, paper),
+        paper_s_law(grid, paper),
+    ]
 
 
-def shape_of_other(variant: str, cells: pd.DataFrame) -> Iterator[Verdict]:
+def shape_of_other(variant: str, cells: pd.DataFrame, paper: Cells) -> Iterator[Verdict]:
     """The same of another grid, less the head counts that were not trained at every length."""
     lengths = cells.groupby("heads")["length"].nunique()
     in_part = lengths.index[lengths < lengths.max()]
-    for verdict in shape_of(cells[~cells["heads"].isin(in_part)]):
+    for verdict in shape_of(cells[~cells["heads"].isin(in_part)], paper):
         said = said_of(variant, verdict)
         for heads in in_part:
             said = replace(said, evidence=f"{said.evidence}; h = {heads} left out, not trained at every T")
         yield said
+
+
+def corners_parted(grid: pd.DataFrame | None, corners: pd.DataFrame) -> Iterator[Verdict]:
+    """Heads and width parted in the shorter training too, where it was done."""
+    if grid is not None and not corners.empty:
+        few = corners["heads"] == corners["heads"].min()
+        yield said_of(SHORTER, parted(grid, corners[few], corners[~few]))
 
 
 def said_of(variant: str, verdict: Verdict) -> Verdict:

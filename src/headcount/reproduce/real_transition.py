@@ -52,7 +52,8 @@ def _judged(claim: str, found: Estimate, tried: Sequence[Tried]) -> Verdict:
     )
     if here - most > STILL_FALLS:
         settled = f"what members put out settles at h = {found.dimension}"
-        return Verdict(claim, None, f"{settled}, but {here - most:.1%} less are wrong with the most heads")
+        fewer = 100 * (here - most)
+        return Verdict(claim, None, f"{settled}, but {fewer:.1f} points fewer are wrong with the most heads")
     if found.dimension == 1:
         return Verdict(claim, False, found.sentence.removesuffix("."))
     low, high = found.interval

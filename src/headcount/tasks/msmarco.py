@@ -21,7 +21,8 @@ def load(path: Path | str, options: Options | None = None) -> Rankings:
     - `msmarco_tokens.npz`: finished lists.
     - `collection.tsv`, `queries.train.tsv`, `qrels.train.tsv` and, if there is one, a run such as
       `top1000.train.tsv`: the official files; with `validation="dev"` those of the development set too.
-      Any of them may be packed as .gz.
+      Any of them may be packed as .gz. A ranked run is read, and checked, to twice as many passages of a
+      query as its list needs.
     """
     options = options or Options()
     folder = Path(path)

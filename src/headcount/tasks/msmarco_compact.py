@@ -38,7 +38,10 @@ def compact(path: Path, options: Options) -> Rankings:
     alike, alike_queries = passages.first_alike(), queries.first_alike()
     in_both = shared(alike, train.passages, validation.passages)
     asked_in_both = shared(alike_queries, train.query, validation.query)
-    clean = ~(np.isin(alike[train.passages], in_both).any(axis=1) | np.isin(train.query, asked_in_both))
+    clean = ~(
+        np.isin(alike[train.passages], in_both).any(axis=1)
+        | np.isin(alike_queries[train.query], asked_in_both)
+    )
     if not clean.any():
         found = f"each of its {len(train)} training lists has a text that {options.validation} has too"
         raise refused(path, found, "splits with texts of their own")
