@@ -5,7 +5,8 @@
     python benchmarks/vit.py FOLDER --out FILE      another results file
 
 Both sides train the model of `headcount reproduce cifar10` at T = 65 (patches of 4, no frame) with 8 heads,
-by the same rule: AdamW, warm-up and cosine, clipping, dropout, as many steps on the same images. Speeds are
+by the same rule: AdamW, warm-up and cosine, clipping, dropout (PyTorch's layer drops attention weights and
+hidden numbers too), as many steps on the same images. Speeds are
 images a second, of one PyTorch model and of all members of a pack together, in float32 and in bfloat16 on
 both sides; accuracies are those after the last step. Writes benchmarks/results/vit-<kind>.json as each of
 the four is done; broken off and called again on the same machine, it goes on from there.
@@ -184,7 +185,8 @@ def main() -> None:
         evaluate_every=math.gcd(steps, trials[0].training.evaluate_every),
     )
     samples = trials[0].problem.samples()
-    found: dict[str, Any] = {"machine": this_machine().name, "versions": versions(), "steps": steps}
+    used = f"{versions()}, torch {torch.__version__}"
+    found: dict[str, Any] = {"machine": this_machine().name, "versions": used, "steps": steps}
     if chosen.out.exists():
         before = json.loads(chosen.out.read_text())
         if before.items() >= found.items() and "ratio" not in before.get(PRECISIONS[-1], {}):

@@ -1,15 +1,20 @@
-"""What of MS MARCO a run reads, and how a person chooses it."""
+"""What of the real data a run reads, and how a person chooses it."""
 
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tasks.tiny_msmarco import Tiny, write_tables
 from typer.testing import CliRunner
 
 from headcount.cli import app
 from headcount.errors import InvalidInput
-from headcount.reproduce import QUICK, REAL_ITEMS
+from headcount.real.images import balanced
+from headcount.reproduce import QUICK, REAL_ITEMS, cifar10
+from headcount.tasks.cifar10 import Cifar10
 
 ITEM = REAL_ITEMS["msmarco"]
 
@@ -74,3 +79,37 @@ def test_what_an_item_does_not_know_is_refused(item, options, told, tmp_path):
     done = CliRunner().invoke(app, ["reproduce", item, "--quick", *data, *options, "--out", str(out)])
     assert isinstance(done.exception, InvalidInput) and str(done.exception).startswith(told)
     assert not out.exists()
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(1, 60))
+def test_as_many_of_each_class_are_taken_and_the_first(labels, count):
+    labels, places = np.array(labels), np.arange(len(labels))
+    chosen, theirs = balanced(places, labels, count)
+    assert len(chosen) == min(count, len(labels)) and (np.diff(chosen) > 0).all()
+    taken, there = (np.bincount(each, minlength=4) for each in (theirs, labels))
+    short = taken < taken.max() - 1
+    np.testing.assert_array_equal(taken[short], there[short])
+    for label in range(4):
+        first = places[labels == label][: taken[label]]
+        np.testing.assert_array_equal(chosen[theirs == label], first)
+    again = balanced(*balanced(places, labels, count), count)
+    np.testing.assert_array_equal(again[0], chosen)
+
+
+def test_images_that_are_not_used_change_nothing(monkeypatch):
+    """Of a part of the data set and of all of it, the same are learnt."""
+    random = np.random.default_rng(0)
+    images, labels = (
+        random.integers(256, size=(90, 32, 32, 3), dtype=np.uint8),
+        np.arange(90, dtype=np.int32) % 10,
+    )
+    made = {
+        "part": Cifar10(images[:40], labels[:40], images[:20], labels[:20]),
+        "all": Cifar10(images, labels, images, labels),
+    }
+    monkeypatch.setattr(cifar10, "load_cifar10", made.get)
+    monkeypatch.setattr(cifar10, "IMAGES", 40)
+    monkeypatch.setattr(cifar10, "CHECKED", 20)
+    assert cifar10.load("part") == cifar10.load("all")
+    monkeypatch.setattr(cifar10, "CHECKED", 21)
+    assert cifar10.load("part") != cifar10.load("all")

@@ -59,8 +59,8 @@ class ImageProblem:
         """The first images of each class."""
         data = loaded(self.fingerprint, Cifar10)
         return ImageSamples(
-            _balanced(data.train_images, data.train_labels, self.train_images),
-            _balanced(data.test_images, data.test_labels, self.validation_images),
+            Images(*balanced(data.train_images, data.train_labels, self.train_images)),
+            Images(*balanced(data.test_images, data.test_labels, self.validation_images)),
         )
 
     def loss(
@@ -121,11 +121,11 @@ def its_own_keys(numbers: Int[Array, " image"]) -> PRNGKeyArray:
     return jax.vmap(lambda number: jax.random.fold_in(jax.random.PRNGKey(0), number))(numbers)
 
 
-def _balanced(x: np.ndarray, y: np.ndarray, count: int) -> Images:
-    """The first of each class in turn, as many as asked for."""
-    rank = np.empty(len(y), np.int64)
-    for label in np.unique(y):
-        mine = np.flatnonzero(y == label)
+def balanced(images: np.ndarray, labels: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first of each class in turn, as many as asked for, in the order in which they come."""
+    rank = np.empty(len(labels), np.int64)
+    for label in np.unique(labels):
+        mine = np.flatnonzero(labels == label)
         rank[mine] = np.arange(len(mine))
-    chosen = np.sort(np.lexsort((y, rank))[:count])
-    return Images(x[chosen], y[chosen].astype(np.int32))
+    chosen = np.sort(np.lexsort((labels, rank))[:count])
+    return images[chosen], labels[chosen]

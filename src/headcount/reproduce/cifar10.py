@@ -12,6 +12,7 @@ from pathlib import Path
 from headcount.engine import Training, Trial
 from headcount.models.encoder import EncoderShape
 from headcount.models.vit import VitShape
+from headcount.real.images import balanced
 from headcount.real.loaded import loaded, remember
 from headcount.real.trial import RealData, RealTrial
 from headcount.reproduce.paper_real import CIFAR10_TRAIN, CIFAR10_VALIDATION
@@ -28,13 +29,11 @@ QUICK_HEADS, QUICK_SIDES, QUICK_PATCH, QUICK_IMAGES, QUICK_EPOCHS = (1, 2, 4), (
 
 
 def load(folder: Path | str, *, quick: bool = False) -> RealData:
-    """The first images of a folder: as many as are used, so that what else is there changes nothing."""
+    """The first images of each class: as many as are used, so that what else is there changes nothing."""
     whole = load_cifar10(folder)
     arrays = (
-        whole.train_images[:IMAGES],
-        whole.train_labels[:IMAGES],
-        whole.test_images[:CHECKED],
-        whole.test_labels[:CHECKED],
+        *balanced(whole.train_images, whole.train_labels, IMAGES),
+        *balanced(whole.test_images, whole.test_labels, CHECKED),
     )
     return RealData.of("cifar10", fingerprint=remember(Cifar10(*arrays), *arrays))
 
