@@ -40,7 +40,7 @@ from headcount.validation import shown
 GRID, WIDTH_FIXED, HEADS_FIXED = "grid", "width fixed, heads varied", "heads fixed, width varied"
 NARROW = "width of one head, heads varied"
 IN_FLOAT32, JOINED, PLACED_ONCE = "in float32", "tokens kept, 64 of a passage", "each image at one place"
-SHORTER, LONGER = "6 epochs", "one head for 120 epochs, others as in the grid"
+SHORTER, LONGER = "6 epochs", "h = 1 for 120 epochs"
 SHORTER_CORNERS = "6 epochs, heads alone and width alone"
 OTHER_GRIDS = (PLACED_ONCE, SHORTER, LONGER)
 FAST: EncoderPrecision = "bfloat16"
