@@ -55,7 +55,7 @@ def main() -> None:
             sys.exit("what the members of the grid put out is not in these folders")
         else:
             closer = json.loads(out.with_suffix(".json").read_text())["closer"]
-    write(rows, {"closer": closer, **bm25_alone(chosen.data)}, out)
+    write(rows, {"closer": closer, **(bm25_alone(chosen.data) if chosen.name == "msmarco" else {})}, out)
     for verdict in item.judge(rows):
         print(verdict)
     for told in closer:

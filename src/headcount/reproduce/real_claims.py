@@ -31,7 +31,7 @@ def rises_with_heads(frame: pd.DataFrame) -> Verdict:
     claim = "training accuracy rises with h, at every T"
     means = _means(frame)
     if len(means.index) < 2 or means.isna().any(axis=None):
-        return Verdict(claim, None, "a cell has no member that finished")
+        return Verdict(claim, None, "needs two head counts, and a member of each cell that finished")
     steps, noise = means.diff().iloc[1:], _noise(frame)
     allowed = ((noise**2 + noise.shift() ** 2) ** 0.5).clip(lower=LEARNT).iloc[1:]
     level = int((steps.abs() <= allowed).to_numpy().sum())
@@ -39,8 +39,17 @@ def rises_with_heads(frame: pd.DataFrame) -> Verdict:
     if level == steps.size:
         return Verdict(claim, None, f"all {level} steps level within noise")
     held = f"{steps.size - level - len(rising)} of {steps.size} steps up, {level} level within noise"
-    named = ", ".join(f"to h = {heads} at T = {length}" for heads, length in rising[:6])
-    return Verdict(claim, not rising, f"{held}; down {named}" if rising else held)
+    if rising:
+        named = ", ".join(f"to h = {heads} at T = {length}" for heads, length in rising[:6])
+        return Verdict(claim, False, f"{held}; down {named}")
+    ends = (noise.iloc[0] ** 2 + noise.iloc[-1] ** 2) ** 0.5
+    gained = means.iloc[0] - means.iloc[-1] > ends.clip(lower=LEARNT)
+    same = [str(length) for length in means.columns[(means.iloc[0] >= LEARNT) & ~gained]]
+    if same:
+        return Verdict(
+            claim, None, f"{held}; from the first to the last within noise at T = {', '.join(same)}"
+        )
+    return Verdict(claim, True, held)
 
 
 def falls_with_length(frame: pd.DataFrame) -> Verdict:
@@ -53,15 +62,16 @@ def falls_with_length(frame: pd.DataFrame) -> Verdict:
             for _, cell in members.groupby("length")
         ]
         lengths = np.array(sorted(members["length"].unique()), float)
-        if len(lengths) < 2 or min(map(len, groups)) < 1:
-            return Verdict(claim, None, "needs two lengths and a member of each that finished")
+        if len(lengths) < 2 or min(map(len, groups)) < 2:
+            return Verdict(claim, None, "needs two lengths and two members of each that finished")
         if max(map(np.mean, groups)) < LEARNT:
             told.append(f"h = {heads}: nearly all is learnt")
             continue
         slope, low, high = slope_interval(lengths, groups, of=np.mean)
         told.append(f"h = {heads}: slope {slope:.2f} ({low:.2f} to {high:.2f})")
-        holds.append(low > 0)
-    return Verdict(claim, all(holds) if holds else None, ", ".join(told))
+        holds.append(True if low > 0 else False if high < 0 else None)
+    verdict = False if False in holds else True if holds and None not in holds else None
+    return Verdict(claim, verdict, ", ".join(told))
 
 
 def where_length_fades(frame: pd.DataFrame, paper: Cells) -> Verdict:
@@ -73,7 +83,7 @@ def where_length_fades(frame: pd.DataFrame, paper: Cells) -> Verdict:
         for (heads, length), cell in frame.groupby(["heads", "length"])
     }
     heads = sorted(int(count) for count in frame["heads"].unique())
-    ends = [[cells.get((h, T), np.empty(0)) for h in heads] for T in (lengths[0], lengths[-1])]
+    ends = [[cells.get((h, T), np.empty(0)) for h in heads] for T in (*lengths[:1], *lengths[-1:])]
     if len(lengths) < 2 or any(not len(seeds) for end in ends for seeds in end):
         return Verdict(claim, None, "needs two lengths and a member of each cell that finished")
     random = np.random.default_rng(0)
@@ -86,8 +96,10 @@ def where_length_fades(frame: pd.DataFrame, paper: Cells) -> Verdict:
         for h, short, long in zip(heads, *ends, strict=True)
     )
     told = f"points (times the error) between T = {lengths[0]} and {lengths[-1]}: {points}; "
-    if gaps(np.mean).max() < LEARNT:
-        return Verdict(claim, None, f"{told}there is none at any h")
+    noise = _noise(frame)
+    of_gaps = ((noise[lengths[0]] ** 2 + noise[lengths[-1]] ** 2) ** 0.5).clip(lower=LEARNT)
+    if not (gaps(np.mean) > of_gaps.to_numpy()).any():
+        return Verdict(claim, None, f"{told}there is none beyond noise at any h")
     found = faded(heads, gaps(np.mean))
     drawn = [
         faded(heads, gaps(lambda seeds: random.choice(seeds, len(seeds)).mean())) for _ in range(RESAMPLES)
@@ -139,6 +151,8 @@ def reversal(frame: pd.DataFrame, paper: Cells) -> Verdict:
     """The first h with a positive reversal score, by ours and by the paper's numbers in the same cells."""
     claim = "the reversal score turns positive at some h"
     means = _means(frame)
+    if len(means.columns) < 2 or means.isna().any(axis=None):
+        return Verdict(claim, None, "needs two lengths and a member of each cell that finished")
     ours = {
         (int(heads), int(length)): max(LEARNT, float(means.loc[heads, length]))
         for heads in means.index

@@ -18,6 +18,7 @@ from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import Item, Panel
 from headcount.reproduce.paper import Cells
 from headcount.reproduce.real_claims import (
+    LEARNT,
     all_learnt,
     falls_with_length,
     reversal,
@@ -158,9 +159,10 @@ def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[P
 
 def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
     """What the grid says of the paper's claims, and what the other grids add."""
-    frame = frame[frame["status"] != "diverged"]
-    grids = whole_grids(frame)
-    grid = grids.pop(GRID)
+    grids = {variant: _finished(cells) for variant, cells in whole_grids(frame).items()}
+    frame, grid = _finished(frame), grids.pop(GRID)
+    if grid.empty:
+        return [Verdict("training accuracy depends on h or T", None, "no member of the grid finished")]
     corners = frame[frame["variant"] == SHORTER_CORNERS]
     return [
         *shape_of(grid, train),
@@ -176,14 +178,16 @@ def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
 def whole_grids(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The grid, and others that were trained, with what these share with it.
 
-    An image has one place alone in the smallest frame; where only some head counts were trained for longer,
-    the others had learnt all.
+    An image has one place alone in the smallest frame; where some head counts were trained for longer, others
+    that had learnt all are as they were.
     """
     grid = frame[frame["variant"] == GRID]
+    most_wrong = grid.groupby(["heads", "length"])["train_error"].mean().groupby("heads").max()
+    learnt = most_wrong.index[most_wrong < LEARNT]
     shared = {
         PLACED_ONCE: lambda cells: grid["length"] == grid["length"].min(),
         SHORTER: lambda cells: grid["heads"] < 0,
-        LONGER: lambda cells: ~grid["heads"].isin(cells["heads"]),
+        LONGER: lambda cells: ~grid["heads"].isin(cells["heads"]) & grid["heads"].isin(learnt),
     }
     found = {GRID: grid}
     for variant in OTHER_GRIDS:
@@ -212,8 +216,9 @@ def shape_of_other(variant: str, cells: pd.DataFrame, paper: Cells) -> Iterator[
     in_part = lengths.index[lengths < lengths.max()]
     for verdict in shape_of(cells[~cells["heads"].isin(in_part)], paper):
         said = said_of(variant, verdict)
-        for heads in in_part:
-            said = replace(said, evidence=f"{said.evidence}; h = {heads} left out, not trained at every T")
+        if len(in_part):
+            left_out = f"h = {', '.join(map(str, in_part))} left out, not trained at every T"
+            said = replace(said, evidence=f"{said.evidence}; {left_out}")
         yield said
 
 
@@ -222,6 +227,10 @@ def corners_parted(grid: pd.DataFrame | None, corners: pd.DataFrame) -> Iterator
     if grid is not None and not corners.empty:
         few = corners["heads"] == corners["heads"].min()
         yield said_of(SHORTER, parted(grid, corners[few], corners[~few]))
+
+
+def _finished(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[frame["status"] != "diverged"]
 
 
 def said_of(variant: str, verdict: Verdict) -> Verdict:

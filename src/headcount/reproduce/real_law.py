@@ -16,7 +16,7 @@ MOST_LEFT = 0.1  # of the variance of log errors
 def paper_s_law(frame: pd.DataFrame, paper: Cells) -> Verdict:
     """1 − accuracy ≈ c · T^b · exp(a · h / T^delta), with the paper's delta and with one of our own.
 
-    It holds where it explains the errors, better than heads alone would, and the interval of its exponent has
+    It holds where it explains the errors, better than with delta = 0, and the interval of its exponent has
     that of the paper's own numbers in the same cells in it.
     """
     claim = f"1 − accuracy follows c · T^b · exp(a · h / T^{DELTA:g}), the paper's law, with its exponent"
@@ -26,23 +26,22 @@ def paper_s_law(frame: pd.DataFrame, paper: Cells) -> Verdict:
     if _too_few(ours):
         return Verdict(claim, None, f"needs {FEWEST_CELLS} cells and two lengths that still err: {still}")
     heads, lengths, wrong = _columns(ours)
-    law, free = (fit_law(heads, lengths, wrong, delta=chosen) for chosen in (DELTA, None))
+    law, free, none = (fit_law(heads, lengths, wrong, delta=chosen) for chosen in (DELTA, None, 0.0))
     ends, of_delta = law_intervals(heads, lengths, wrong, delta=DELTA), delta_interval(heads, lengths, wrong)
     numbers = ", ".join(
         f"{name} = {getattr(law, name):.2g} ({ends[name][0]:.2g} to {ends[name][1]:.2g})" for name in "abc"
     )
-    without = _left_by_heads(heads, wrong)
     told = (
         f"{numbers} over {still}; it leaves {law.unexplained:.0%} of the variance of log errors, "
-        f"exp(a · h) alone {without:.0%}; with delta free it is {free.delta:.2f} "
+        f"with delta = 0 {none.unexplained:.0%}; with delta free it is {free.delta:.2f} "
         f"({of_delta[0]:.2f} to {of_delta[1]:.2f}), {free.unexplained:.0%} left"
     )
-    theirs = pd.Series({cell: paper[cell] for cell in errors.index if paper.get(cell, 0) >= LEARNT})
+    theirs = pd.Series({cell: paper[cell] for cell in ours.index if paper.get(cell, 0) >= LEARNT})
     if _too_few(theirs):
         return Verdict(claim, None, f"{told}; the paper has {len(theirs)} of these cells")
     of_paper = fit_law(*_columns(theirs), delta=DELTA)
     low, high = ends["a"]
-    holds = law.unexplained < min(MOST_LEFT, without) and low <= of_paper.a <= high
+    holds = law.unexplained < min(MOST_LEFT, none.unexplained) and low <= of_paper.a <= high
     told += f"; the paper's numbers in these cells have a = {of_paper.a:.2g}, {of_paper.unexplained:.0%} left"
     return Verdict(claim, bool(holds), told)
 
@@ -55,8 +54,3 @@ def _columns(cells: "pd.Series[float]") -> tuple[np.ndarray, np.ndarray, np.ndar
     """Heads, lengths and errors of cells."""
     heads, lengths = (np.array(axis, float) for axis in zip(*cells.index, strict=True))
     return heads, lengths, cells.to_numpy(float)
-
-
-def _left_by_heads(heads: np.ndarray, wrong: np.ndarray) -> float:
-    """The share of the variance of log errors that c · exp(a · h), without a T, leaves."""
-    return 1 - float(np.corrcoef(heads, np.log(wrong))[0, 1]) ** 2

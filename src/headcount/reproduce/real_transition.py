@@ -59,7 +59,9 @@ def _judged(claim: str, found: Estimate, tried: Sequence[Tried]) -> Verdict:
     low, high = found.interval
     interval = f"{low} alone" if low == high else f"{low} to {high}"
     enough = f"from h = {found.dimension} on (95% interval: {interval})"
-    return Verdict(claim, True, f"{enough}, more heads and the width that comes with them change little")
+    return Verdict(
+        claim, low > 1 or None, f"{enough}, more heads and the width that comes with them change little"
+    )
 
 
 def right_answers(trial: Trial) -> np.ndarray:
