@@ -22,7 +22,7 @@ import pandas as pd
 from headcount.engine import Store
 from headcount.engine.files import write_whole
 from headcount.reproduce import FULL, QUICK, REAL_ITEMS
-from headcount.reproduce.real_item import GRID
+from headcount.reproduce.real_variants import GRID
 
 RESULTS = Path(__file__).parent / "results"
 

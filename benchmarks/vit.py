@@ -36,7 +36,7 @@ from headcount.real.training import RealTraining
 from headcount.real.trial import RealTrial
 from headcount.reproduce import FULL
 from headcount.reproduce.cifar10 import ITEM
-from headcount.reproduce.real_item import GRID
+from headcount.reproduce.real_variants import GRID
 
 RESULTS = Path(__file__).parent / "results"
 LENGTH, HEADS = 65, 8

@@ -55,26 +55,16 @@ def reproduce(
     """
     from headcount.commands.training import train_in_view
     from headcount.engine import Store
-    from headcount.errors import InvalidInput
-    from headcount.reproduce import FULL, ITEMS, QUICK, REAL_ITEMS
+    from headcount.reproduce import FULL, QUICK, REAL_ITEMS
 
     if list_items:
         _list(as_json=as_json)
         return
-    if name not in (*ITEMS, *REAL_ITEMS, "all"):
-        raise InvalidInput(f"item = {name!r}: allowed are {', '.join((*ITEMS, *REAL_ITEMS))} and all")
     real = {"data": data, "tables": tables, "negatives": negatives}
     given = {option: str(value) for option, value in real.items() if value is not None}
-    if given and name not in REAL_ITEMS:
-        option, value = next(iter(given.items()))
-        raise InvalidInput(
-            f"{option} = {value!r}: allowed with {' and '.join(REAL_ITEMS)} alone, not with {name}"
-        )
-    items = list(ITEMS.values()) if name == "all" else [ITEMS[name]] if name in ITEMS else []
+    items = _chosen(name, given, quick=quick)
     if name in REAL_ITEMS:
-        item = REAL_ITEMS[name]
-        options = {option: value for option, value in given.items() if option != "data"}
-        items, seeds = [item.at(data, quick=quick, **options)], seeds or (2 if quick else item.seeds)
+        seeds = seeds or (2 if quick else REAL_ITEMS[name].seeds)
     recipe = (QUICK if quick else FULL).with_seeds(seeds, first=seed)
     command = (
         f"headcount reproduce {name} "
@@ -94,6 +84,23 @@ def reproduce(
     ]
     if as_json:
         print(json.dumps(summaries if name == "all" else summaries[0], indent=2, allow_nan=False))
+
+
+def _chosen(name: str, given: dict[str, str], *, quick: bool) -> "list[Item]":
+    """The items by this name, with the data that was given to one of them."""
+    from headcount.errors import InvalidInput
+    from headcount.reproduce import ITEMS, REAL_ITEMS
+
+    if name not in (*ITEMS, *REAL_ITEMS, "all"):
+        raise InvalidInput(f"item = {name!r}: allowed are {', '.join((*ITEMS, *REAL_ITEMS))} and all")
+    if name in REAL_ITEMS:
+        options = dict(given)
+        return [REAL_ITEMS[name].at(options.pop("data", None), quick=quick, **options)]
+    for option, value in given.items():
+        raise InvalidInput(
+            f"{option} = {value!r}: allowed with {' and '.join(REAL_ITEMS)} alone, not with {name}"
+        )
+    return list(ITEMS.values()) if name == "all" else [ITEMS[name]]
 
 
 def _list(*, as_json: bool) -> None:

@@ -16,7 +16,8 @@ from headcount.real.images import balanced
 from headcount.real.loaded import loaded, remember
 from headcount.real.trial import RealData, RealTrial
 from headcount.reproduce.paper_real import CIFAR10_TRAIN, CIFAR10_VALIDATION
-from headcount.reproduce.real_item import GRID, PLACED_ONCE, Trials, real_item, replicated, with_controls
+from headcount.reproduce.real_item import real_item
+from headcount.reproduce.real_variants import GRID, PLACED_ONCE, Trials, replicated, with_controls
 from headcount.reproduce.recipe import Recipe
 from headcount.tasks.cifar10 import CLASSES, HOME, Cifar10, load_cifar10
 

@@ -16,7 +16,8 @@ from headcount.real.loaded import loaded, remember
 from headcount.real.ranking import EmbeddedRankings
 from headcount.real.trial import RealData, RealTrial
 from headcount.reproduce.paper_real import MSMARCO_TRAIN, MSMARCO_VALIDATION
-from headcount.reproduce.real_item import (
+from headcount.reproduce.real_item import real_item
+from headcount.reproduce.real_variants import (
     FAST,
     FEEDFORWARD,
     GRID,
@@ -25,7 +26,6 @@ from headcount.reproduce.real_item import (
     SHORTER,
     SHORTER_CORNERS,
     Trials,
-    real_item,
     replicated,
     with_controls,
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from headcount.reproduce.claims import Verdict
-from headcount.reproduce.real_claims import LEARNT
+from headcount.reproduce.real_noise import LEARNT, allowed, noise_of
 
 
 def follows(
@@ -31,30 +31,25 @@ def _rises(variant: str, members: pd.DataFrame, axis: str, kept: str, split: str
     told, holds = [], []
     for length, at_length in members.groupby("length"):
         errors = at_length.groupby(axis)["train_error" if split == "training" else "validation_error"]
-        means, noise = errors.mean().dropna(), 2 * errors.sem()
+        means, noise = errors.mean().dropna(), noise_of(errors)
         if len(means) < 2:
             continue
-        noise = noise.fillna(noise.max()).fillna(0)
         first, last = means.index[0], means.index[-1]
         path = f"T = {length}, {axis} {first} to {last}: {means[first]:.2%} to {means[last]:.2%} wrong"
         if means[first] < LEARNT:
             told.append(f"{path}, nothing left to learn")
             continue
-        fallen, allowed = means[first] - means[last], _noise_of(noise[first], noise[last])
+        fallen, within = means[first] - means[last], allowed(noise[first], noise[last])
         back = [
             after
             for before, after in pairwise(means.index)
-            if means[after] - means[before] > _noise_of(noise[before], noise[after])
+            if means[after] - means[before] > allowed(noise[before], noise[after])
         ]
         steps = f", back at {axis} {', '.join(map(str, back))}" if back else ""
-        told.append(f"{path}{', level within noise' if abs(fallen) <= allowed else ''}{steps}")
-        holds.append(fallen > allowed and not back)
+        told.append(f"{path}{', level within noise' if abs(fallen) <= within else ''}{steps}")
+        holds.append(fallen > within and not back)
     evidence = f"{kept} {members[kept].iloc[0]}: {', '.join(told) or 'not trained'}"
     return Verdict(claim, all(holds) if holds else None, evidence)
-
-
-def _noise_of(one: float, other: float) -> float:
-    return max(LEARNT, float(np.hypot(one, other)))
 
 
 def parted(grid: pd.DataFrame, width_fixed: pd.DataFrame, heads_fixed: pd.DataFrame) -> Verdict:
@@ -107,12 +102,12 @@ def reciprocal_rank(frame: pd.DataFrame) -> Iterator[Verdict]:
         f"{column.idxmax()}, {column.iloc[-1]:.2f} with h = {column.index[-1]}"
         for length, column in means.items()
     )
-    noise = 2 * found.groupby(["heads", "length"])["score"].sem().unstack().fillna(0)
+    noise = noise_of(found.groupby(["heads", "length"])["score"]).unstack()
     near = []
     for length in means.columns:
         scores, unsure = means[length], noise[length]
-        allowed = float(np.hypot(unsure.iloc[int(scores.argmax())], unsure.iloc[-1]))
-        near.append(scores.max() - scores.iloc[-1] <= allowed)
+        within = allowed(unsure.iloc[int(scores.argmax())], unsure.iloc[-1])
+        near.append(scores.max() - scores.iloc[-1] <= within)
     yield Verdict(
         "the mean reciprocal rank on validation lists is best, within noise, with the most heads",
         all(near),

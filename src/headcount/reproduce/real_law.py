@@ -7,7 +7,7 @@ from headcount.reproduce.claims import Verdict
 from headcount.reproduce.law import delta_interval, fit_law, law_intervals
 from headcount.reproduce.paper import Cells
 from headcount.reproduce.paper_real import DELTA
-from headcount.reproduce.real_claims import LEARNT
+from headcount.reproduce.real_noise import LEARNT
 
 FEWEST_CELLS = 8  # to fit a law of three numbers to
 MOST_LEFT = 0.1  # of the variance of log errors
