@@ -1,0 +1,152 @@
+"""What no construction can be made for is refused in one line, with what could be."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from constructing import Maker, both, defined, distance, own
+from construction_cases import sequences
+
+from headcount.errors import InvalidInput
+from headcount.tasks import RetrievalTask, bowls, bowls_product, extremes
+from headcount.theory import memorise, specialise
+from headcount.theory.building import fit as fitting
+from headcount.theory.building import shallow
+
+pytestmark = pytest.mark.usefixtures("compiled_quickly", "one_answer")
+
+
+def message(make: Maker, task: RetrievalTask, **options: Any) -> str:
+    with pytest.raises(InvalidInput) as raised:
+        make(task, **options)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def proposed(text: str) -> float:
+    found = re.search(r"epsilon = (\S+) would", text)
+    assert found is not None, text
+    return float(found[1])
+
+
+@both
+@pytest.mark.parametrize("epsilon", [0, -1e-3, np.nan, np.inf, -np.inf, "0.1", None, True])
+def test_epsilon_is_a_positive_number(make: Maker, epsilon: Any) -> None:
+    assert message(make, extremes(), length=4, epsilon=epsilon).startswith("epsilon = ")
+
+
+@both
+@pytest.mark.parametrize("length", [0, -1, 2.0, None, True])
+def test_a_length_is_a_whole_number(make: Maker, length: Any) -> None:
+    assert message(make, extremes(), length=length, epsilon=0.1).startswith("length = ")
+
+
+@both
+def test_positions_must_exist_at_this_length(make: Maker) -> None:
+    task = bowls(dimension=1, token_dim=1, positions=[0, 5])
+    assert "position 5" in message(make, task, length=4, epsilon=0.1)
+
+
+@both
+@pytest.mark.parametrize(
+    ("task", "reason"),
+    [
+        (own(lambda x: jnp.log(x[0] - 0.5)), "coordinate function 0 is not finite"),
+        (own(lambda x: x[0], lambda x: jnp.log(x[1])), "coordinate function 1 is not finite"),
+        (own(lambda x: x[0], outer=lambda z: jnp.log(z[0] - 0.5)), "F_0 is not finite"),
+        (own(lambda x: x[0], outer=lambda z: jnp.sqrt(z[0])), "F_0 is infinitely steep"),
+    ],
+)
+def test_values_and_slopes_must_be_finite(make: Maker, task: RetrievalTask, reason: str) -> None:
+    assert message(make, task, length=4, epsilon=0.1).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("task", "epsilon", "reason"),
+    [
+        (extremes(), 1e-30, "float64"),
+        (extremes(), 1e-320, "float64"),
+        (replace(extremes(), outer=lambda z: 1e6 + jnp.sum(z)), 1e-9, "float64"),
+        (bowls(dimension=2, token_dim=1), 1e-30, "knots"),
+        (bowls(dimension=2, token_dim=1), 1e-320, "knots"),
+        (own(lambda x: jnp.exp(x[0]), token_dim=1), 1e-30, "knots"),
+        (bowls_product(dimension=2, token_dim=1), 1e-30, "the widest network"),
+    ],
+)
+def test_an_epsilon_out_of_reach_comes_with_one_within(
+    task: RetrievalTask, epsilon: float, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitting, "WIDEST", 64)
+    monkeypatch.setattr(shallow, "MOST_KNOTS", 256)
+    refused = message(specialise, task, length=4, epsilon=epsilon)
+    assert reason in refused
+    assert specialise(task, length=4, epsilon=proposed(refused)).bound.total < proposed(refused)
+
+
+@pytest.mark.parametrize("epsilon", [2e-12, 1e-9])
+def test_the_finest_epsilon_is_not_too_fine_for_the_arithmetic(epsilon: float) -> None:
+    construction = specialise(extremes(), length=4, epsilon=epsilon)
+    assert distance(construction, sequences(extremes(), 4)) < epsilon
+
+
+@pytest.mark.parametrize(
+    ("task", "epsilon"),
+    [
+        (extremes(), 1e-30),
+        (extremes(), 1e-2),
+        (bowls(dimension=2, token_dim=2), 1e-30),
+        (bowls(dimension=2, token_dim=2), 1e-2),
+        (bowls_product(dimension=2, token_dim=1), 1e-2),
+    ],
+)
+def test_what_memory_cannot_hold_comes_with_an_epsilon_that_fits(
+    task: RetrievalTask, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitting, "WIDEST", 64)
+    options: dict[str, Any] = {"length": 16, "memory_gib": 2e-3}
+    refused = message(memorise, task, epsilon=epsilon, **options)
+    if epsilon == 1e-2 and task.outer is jnp.sum:
+        assert re.search(r"at length 16 the weights take \S+ GiB, more than memory_gib = 0\.002;", refused)
+    construction = memorise(task, epsilon=proposed(refused), **options)
+    assert construction.bound.total < proposed(refused)
+    assert sum(leaf.nbytes for leaf in jax.tree.leaves(construction.model)) <= 1.01 * 2e-3 * 2**30
+
+
+def test_where_no_epsilon_fits_a_length_is_to_blame() -> None:
+    refused = message(memorise, extremes(), length=64, epsilon=0.1, memory_gib=1e-5)
+    assert "no epsilon fits" in refused and "length" in refused
+
+
+@pytest.mark.parametrize("memory", [0, -1, np.nan, np.inf])
+def test_memory_is_a_positive_number(memory: float) -> None:
+    assert "memory_gib = " in message(memorise, extremes(), length=4, epsilon=0.1, memory_gib=memory)
+
+
+@pytest.mark.parametrize(
+    "outer",
+    [
+        lambda z: 2e9 * jnp.sum(z) + z[0] * z[1],
+        lambda z: jnp.stack([2e9 * jnp.sum(z), z[0] * z[1]]),
+    ],
+    ids=["beside a large sum", "beside a large output"],
+)
+def test_a_product_too_small_to_see_among_large_numbers_is_not_passed_over(
+    outer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fitting, "WIDEST", 64)
+    with pytest.raises(InvalidInput, match=r"would (be possible|fit)"):
+        specialise(replace(extremes(), outer=outer), length=4, epsilon=0.1)
+
+
+def test_a_narrow_dip_is_in_the_bound() -> None:
+    def dip(x: Any) -> Any:
+        return 0.6 + 0.3 * jnp.sin(9 * x[0]) - 0.5 * jnp.exp(-(((x[0] - 0.61803) / 3e-4) ** 2))
+
+    task = replace(extremes(), coordinate_functions=(dip,), positions="all", extrema=("min",))
+    made = specialise(task, length=2, epsilon=0.1)
+    x = np.full((1, 2, 1), 0.61803)
+    assert np.abs(made.predict(x) - defined(task, x)).max() <= made.bound.total
