@@ -154,6 +154,7 @@ def test_the_reversal_score_is_shown_for_both():
     told = "at no h that was trained; by the paper's numbers at these T at h = 4"
     assert found.evidence == told, "a length that was not trained does not count"
     assert reversal(grid(lambda heads, length: cells.get((heads, length), 0.01)), cells).holds
+    assert reversal(LIKE_THE_PAPER, {}).evidence == "at no h that was trained", "nothing to set beside it"
 
 
 @given(

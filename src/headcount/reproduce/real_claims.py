@@ -83,9 +83,16 @@ def reversal(frame: pd.DataFrame, paper: Cells) -> Verdict:
         for heads in means.index
         for length in means.columns
     }
-    first, of_paper = _reversed(ours), _reversed({cell: paper[cell] for cell in ours if cell in paper})
-    told = [f"at h = {found}" if found else "at no h that was trained" for found in (first, of_paper)]
-    return Verdict(claim, first is not None, f"{told[0]}; by the paper's numbers at these T {told[1]}")
+    theirs = {cell: paper[cell] for cell in ours if cell in paper}
+    first = _reversed(ours)
+    told = _first_at(first)
+    if theirs:
+        told += f"; by the paper's numbers at these T {_first_at(_reversed(theirs))}"
+    return Verdict(claim, first is not None, told)
+
+
+def _first_at(heads: int | None) -> str:
+    return "at no h that was trained" if heads is None else f"at h = {heads}"
 
 
 def _reversed(cells: Cells) -> int | None:
