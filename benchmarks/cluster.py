@@ -29,31 +29,27 @@ from typing import Any, cast
 
 import numpy as np
 
-from headcount.cluster import connected, run_on_ray
-from headcount.cluster.run import plan_for
-from headcount.engine import (
-    Finished,
-    GivenUp,
-    Grid,
-    Outcome,
-    Pack,
-    Planned,
-    Store,
-    TaskChoice,
-    Training,
-    Trial,
-    run,
-    this_machine,
-)
-from headcount.engine.executor import left_to_do
-from headcount.engine.files import write_whole
-from headcount.engine.frame import Row
-from headcount.engine.machine import Machine, versions
-from headcount.specfile import load
+from headcount.cluster.connection import connected
+from headcount.cluster.run import plan_for, run_on_ray
+from headcount.commands.specfile import load
+from headcount.engine.device import this_machine
+from headcount.results.files import write_whole
+from headcount.results.store import Store
+from headcount.running.events import Finished, GivenUp, Planned
+from headcount.running.executor import left_to_do, run
+from headcount.trials.grid import Grid
+from headcount.trials.machine import Machine
+from headcount.trials.outcome import Outcome
+from headcount.trials.pack import Pack
+from headcount.trials.row import Row
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
+from headcount.trials.trial import Trial
+from headcount.version import versions
 
 RESULTS = Path(__file__).parent / "results"
 STEPS = 1_800
-MOST_MEMBERS = 512
+MAX_MEMBERS = 512
 IMAGINED_WORKERS = 64
 MANY = """\
 [task]
@@ -169,7 +165,7 @@ def planning(*, short: bool) -> dict[str, Any]:
         "leave_out_seconds": again - ready,
         "bytes_a_member": (_own_memory() - before) / len(trials),
         "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-        **row_sizes(trials[:MOST_MEMBERS]),
+        **row_sizes(trials[:MAX_MEMBERS]),
     }
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headcount.tasks import RetrievalTask
 from headcount.tasks.registry import build
+from headcount.tasks.retrieval import RetrievalTask
 
 LENGTHS = (4, 16, 64)
 OUTERS = ("bowls_product", "bowls_ratio", "bowls_soft_maximum", "bowls_several")

@@ -22,11 +22,13 @@ from typing import Any
 import jax
 from construction_cases import Case, cases, quick
 
-from headcount.engine import this_machine
-from headcount.engine.files import write_whole
-from headcount.engine.machine import versions
+from headcount.engine.device import this_machine
 from headcount.errors import InvalidInput
-from headcount.theory import Construction, memorise, specialise
+from headcount.results.files import write_whole
+from headcount.theory.constructions.construction import Construction
+from headcount.theory.constructions.memorise import memorise
+from headcount.theory.constructions.specialise import specialise
+from headcount.version import versions
 
 RESULTS = Path(__file__).parent / "results" / "constructions.json"
 # A sixth of what `memorise` allows by default: the ascents over all cases would take hours otherwise.

@@ -25,14 +25,18 @@ import numpy as np
 from dimension_tasks import CALIBRATION, REPORTED, Known
 from scipy.stats import binomtest
 
-from headcount.engine import Advanced, Finished, Store, Trial, run, this_machine
-from headcount.engine.files import write_whole
-from headcount.engine.machine import versions
+from headcount.data.arrays import DataSet
+from headcount.engine.device import this_machine
 from headcount.estimate.finished import FinishedMembers
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate
 from headcount.reproduce.reversal import reversal_score
-from headcount.tasks import DataSet
+from headcount.results.files import write_whole
+from headcount.results.store import Store
+from headcount.running.events import Advanced, Finished
+from headcount.running.executor import run
+from headcount.trials.trial import Trial
+from headcount.version import versions
 
 RESULTS = Path(__file__).parent / "results"
 WORK = Path("runs/dimension")
@@ -94,7 +98,7 @@ def measured(tasks: Sequence[Known], clock: Clock, *, alone: bool) -> Iterator[d
     folder = WORK / tasks[0].slug if alone else WORK
     finished = FinishedMembers(Store(folder))
     studies = [
-        replace(Study.of(data, folder, most_heads=8, positions=True, seed=0), finished=finished)
+        replace(Study.of(data, folder, max_heads=8, positions=True, seed=0), finished=finished)
         for data in drawn(tasks)
     ]
     began = time.perf_counter()

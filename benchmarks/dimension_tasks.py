@@ -14,9 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from headcount.tasks import (
-    DataSet,
-    RetrievalTask,
+from headcount.data.arrays import DataSet, data_set
+from headcount.tasks.library import (
     bowls,
     bowls_product,
     bowls_ratio,
@@ -25,8 +24,8 @@ from headcount.tasks import (
     extremes,
     max_sum,
 )
-from headcount.tasks.arrays import data_set
 from headcount.tasks.placement import place_directions, place_wells
+from headcount.tasks.retrieval import RetrievalTask
 
 Arrays = tuple[np.ndarray, np.ndarray]
 

@@ -24,9 +24,16 @@ import numpy as np
 import torch
 from torch import nn
 
-from headcount.engine import Grid, Machine, PackTraining, TaskChoice, Training, plan, this_machine
-from headcount.engine.machine import versions
-from headcount.models import Architecture, Transformer
+from headcount.engine.device import this_machine
+from headcount.engine.train import PackTraining
+from headcount.models.architecture import Architecture
+from headcount.models.transformer import Transformer
+from headcount.trials.grid import Grid
+from headcount.trials.machine import Machine
+from headcount.trials.planning import plan
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
+from headcount.version import versions
 
 RESULTS = Path(__file__).parent / "results"
 LENGTH, HEADS = 128, 4

@@ -19,10 +19,11 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pandas as pd
 
-from headcount.engine import Store
-from headcount.engine.files import write_whole
-from headcount.reproduce import FULL, QUICK, REAL_ITEMS
-from headcount.reproduce.real_variants import GRID
+from headcount.reproduce.catalogue import REAL_ITEMS
+from headcount.reproduce.real.variants import GRID
+from headcount.reproduce.recipe import FULL, QUICK
+from headcount.results.files import write_whole
+from headcount.results.store import Store
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -11,13 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headcount.engine import this_machine
-from headcount.engine.machine import versions
-from headcount.models import Architecture, Transformer
-from headcount.tasks import RetrievalTask
+from headcount.engine.device import this_machine
+from headcount.models.architecture import Architecture
+from headcount.models.transformer import Transformer
 from headcount.tasks.library import bowls, bowls_product, bowls_several, extremes, max_sum
-from headcount.theory import collide, specialise
-from headcount.theory.colliding.pigeonhole import pigeonhole
+from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.collisions.collide import collide
+from headcount.theory.collisions.pigeonhole import pigeonhole
+from headcount.theory.constructions.specialise import specialise
+from headcount.version import versions
 
 RESULTS = Path(__file__).parent / "results" / "theory.json"
 

@@ -26,17 +26,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from headcount.engine import this_machine
-from headcount.engine.files import write_whole
-from headcount.engine.kinds import plan_all
-from headcount.engine.machine import versions
+from headcount.engine.device import this_machine
+from headcount.engine.trainers import plan_all
 from headcount.models.vit import VitShape
-from headcount.real.images import DEVIATION, MEAN, ImageSamples
-from headcount.real.training import RealTraining
-from headcount.real.trial import RealTrial
-from headcount.reproduce import FULL
-from headcount.reproduce.cifar10 import ITEM
-from headcount.reproduce.real_variants import GRID
+from headcount.reproduce.real.cifar10 import ITEM
+from headcount.reproduce.real.images import DEVIATION, MEAN, ImageSamples
+from headcount.reproduce.real.training import RealTraining
+from headcount.reproduce.real.trial import RealTrial
+from headcount.reproduce.real.variants import GRID
+from headcount.reproduce.recipe import FULL
+from headcount.results.files import write_whole
+from headcount.version import versions
 
 RESULTS = Path(__file__).parent / "results"
 LENGTH, HEADS = 65, 8

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from headcount.engine import Grid, TaskChoice, Training
+from headcount.trials.grid import Grid
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
 
 TINY_TRAINING: dict[str, Any] = {
     "steps": 40,

@@ -1,25 +1,108 @@
-"""How many attention heads does this task need? An answer, with evidence."""
+"""How many attention heads does this task need? An answer, with evidence.
 
-from headcount.engine import Grid as Grid
-from headcount.engine import Outcome as Outcome
-from headcount.engine import TaskChoice as TaskChoice
-from headcount.engine import Training as Training
-from headcount.engine import Trial as Trial
-from headcount.engine import results as results
-from headcount.engine import sweep as sweep
-from headcount.engine import train as train
-from headcount.errors import HeadcountError as HeadcountError
-from headcount.errors import InvalidInput as InvalidInput
-from headcount.estimate import HeadCount as HeadCount
-from headcount.estimate import Transition as Transition
-from headcount.estimate import transitions as transitions
-from headcount.models import Architecture as Architecture
-from headcount.models import Transformer as Transformer
-from headcount.tasks import RetrievalTask as RetrievalTask
-from headcount.tasks import check as check
-from headcount.theory import bounds as bounds
-from headcount.theory import collide as collide
-from headcount.theory import dense as dense
-from headcount.theory import memorise as memorise
-from headcount.theory import specialise as specialise
-from headcount.version import __version__ as __version__
+These are the public names. They are loaded when first used, so that `import headcount` takes no time; every
+other module may change without notice.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from headcount.version import __version__
+
+if TYPE_CHECKING:
+    from headcount.api.head_count import HeadCount
+    from headcount.engine.train import train
+    from headcount.errors import HeadcountError, InvalidInput
+    from headcount.estimate.verdict import Estimate
+    from headcount.models.architecture import Architecture
+    from headcount.models.transformer import Transformer
+    from headcount.results.store import Store, read_results
+    from headcount.results.transitions import Transition, transitions
+    from headcount.running.sweep import sweep
+    from headcount.tasks.registry import register_task
+    from headcount.tasks.retrieval import RetrievalTask
+    from headcount.theory.assumptions.checks import check_assumptions
+    from headcount.theory.bounds import bounds
+    from headcount.theory.collisions.collide import collide
+    from headcount.theory.constructions.memorise import memorise
+    from headcount.theory.constructions.specialise import specialise
+    from headcount.theory.density.approximate import approximate_target
+    from headcount.trials.grid import Grid
+    from headcount.trials.outcome import Outcome
+    from headcount.trials.task_choice import TaskChoice
+    from headcount.trials.training import Training
+    from headcount.trials.trial import Trial
+
+_HOMES = {
+    "HeadCount": "api.head_count",
+    "Estimate": "estimate.verdict",
+    "Grid": "trials.grid",
+    "TaskChoice": "trials.task_choice",
+    "Training": "trials.training",
+    "Trial": "trials.trial",
+    "Outcome": "trials.outcome",
+    "train": "engine.train",
+    "sweep": "running.sweep",
+    "Store": "results.store",
+    "read_results": "results.store",
+    "Transition": "results.transitions",
+    "transitions": "results.transitions",
+    "Architecture": "models.architecture",
+    "Transformer": "models.transformer",
+    "RetrievalTask": "tasks.retrieval",
+    "register_task": "tasks.registry",
+    "check_assumptions": "theory.assumptions.checks",
+    "bounds": "theory.bounds",
+    "specialise": "theory.constructions.specialise",
+    "memorise": "theory.constructions.memorise",
+    "collide": "theory.collisions.collide",
+    "approximate_target": "theory.density.approximate",
+    "HeadcountError": "errors",
+    "InvalidInput": "errors",
+}
+_RENAMED = {"check": "check_assumptions", "dense": "approximate_target"}
+
+__all__ = [
+    "Architecture",
+    "Estimate",
+    "Grid",
+    "HeadCount",
+    "HeadcountError",
+    "InvalidInput",
+    "Outcome",
+    "RetrievalTask",
+    "Store",
+    "TaskChoice",
+    "Training",
+    "Transformer",
+    "Transition",
+    "Trial",
+    "__version__",
+    "approximate_target",
+    "bounds",
+    "check_assumptions",
+    "collide",
+    "memorise",
+    "read_results",
+    "register_task",
+    "specialise",
+    "sweep",
+    "train",
+    "transitions",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _RENAMED:
+        import warnings
+
+        new = _RENAMED[name]
+        warnings.warn(f"headcount.{name} is now headcount.{new}", DeprecationWarning, stacklevel=2)
+        name = new
+    if name not in _HOMES:
+        raise AttributeError(f"module 'headcount' has no attribute {name!r}")
+    return getattr(import_module(f"headcount.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

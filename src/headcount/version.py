@@ -1,3 +1,13 @@
-"""The version, said once."""
+"""The version of the package, and the versions that a result depends on."""
+
+from functools import cache
+from importlib.metadata import version
 
 __version__ = "0.1.0"
+
+
+@cache
+def versions() -> str:
+    """The versions that a result depends on."""
+    parts = ("jax", "jaxlib", "optax", "equinox")
+    return ", ".join([f"headcount {__version__}", *(f"{name} {version(name)}" for name in parts)])

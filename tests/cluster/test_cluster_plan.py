@@ -8,21 +8,24 @@ from dataclasses import replace
 
 import pytest
 from jax.random import PRNGKey
-from real.small import ranking_trial
+from reproduce.real.small import ranking_trial
 from rich.console import Console
 from tiny import tiny_grid
 
 from headcount.cluster import connection
-from headcount.cluster.belongings import Belongings, unpack
+from headcount.cluster.payload import Payload, unpack
 from headcount.cluster.run import plan_for
 from headcount.commands.engines import Engine
-from headcount.engine import Machine, Planned, Staffed, TaskChoice, plan
+from headcount.commands.terminal import LiveGrid
 from headcount.engine.data import forget_tasks
-from headcount.engine.kinds import plan_all
-from headcount.engine.pack import step_seconds
+from headcount.engine.trainers import plan_all
 from headcount.errors import InvalidInput
-from headcount.tasks import TASKS, RetrievalTask
-from headcount.terminal import LiveGrid
+from headcount.running.events import Planned, Staffed
+from headcount.tasks.registry import TASKS
+from headcount.tasks.retrieval import RetrievalTask
+from headcount.trials.machine import Machine
+from headcount.trials.planning import plan, step_seconds
+from headcount.trials.task_choice import TaskChoice
 
 CORE = Machine("cpu", "a core", lanes=1, memory=1 << 30)
 CARD = Machine("gpu", "a card", lanes=1, memory=32 << 30)
@@ -101,7 +104,7 @@ def test_a_task_that_was_written_anew_is_the_one_that_workers_train(monkeypatch)
     monkeypatch.setitem(TASKS, "anew", task(0.0))
     targets = []
     for value in (1.0, 2.0):
-        unpack(Belongings((), {}, {"anew": task(value)}).packed())
+        unpack(Payload((), {}, {"anew": task(value)}).packed())
         targets.append(TaskChoice.of("anew").build().sample(PRNGKey(0), 1, 2).y.item())
     assert targets == [1.0, 2.0]
     forget_tasks()

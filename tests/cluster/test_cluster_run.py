@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 from cluster.nodes import BIN, Cluster, Place, Running, spec, stop_group, training
 
-from headcount.engine import results
-from headcount.engine.store import read_shard
+from headcount.results.store import read_results, read_shard
 
 SEEDS = 16
 TESTS = Path(__file__).parents[1]
@@ -51,7 +50,7 @@ def on(cluster: Cluster, out: Path, *, of: str = "sweep.toml") -> Running:
 
 
 def numbers(folder: Path) -> pd.DataFrame:
-    return results(folder).drop(columns="seconds")
+    return read_results(folder).drop(columns="seconds")
 
 
 def shards(folder: Path) -> list[Path]:
@@ -120,9 +119,9 @@ def test_ctrl_c_is_answered_at_once(cluster: Cluster) -> None:
 
 OWN_TASKS = """
 import headcount as hc
-from headcount.tasks import register
+from headcount.tasks.registry import register_task
 
-@register("first of all")
+@register_task("first of all")
 def first_of_all(*, flat: bool = False):
     return hc.RetrievalTask(
         name="first of all",
@@ -159,7 +158,7 @@ def test_a_pack_that_fails_three_times_is_reported_and_the_sweep_goes_on(cluster
     (folder / "own.py").write_text(OWN_SPEC)
     sweep = on(cluster, folder / "own", of="own.py")
     assert sweep.wait() == 1, sweep.err
-    assert results(folder / "own")["task"].tolist() == ["first of all"] * 2
+    assert read_results(folder / "own")["task"].tolist() == ["first of all"] * 2
     *reported, last = said(sweep)
     reason = "is given up: InvalidInput: task = 'first of all': its target is constant"
     assert all(reason in line for line in reported)
@@ -171,11 +170,16 @@ WITH_DATA = """
 import sys
 from pathlib import Path
 import numpy as np
-from headcount.cluster import connected, run_on_ray
-from headcount.engine import GivenUp, Planned, Store, TaskChoice, Training, Trial, results
-from headcount.models import Architecture
-from headcount.tasks.arrays import data_set
-from real.small import ranking_trial
+from headcount.cluster.connection import connected
+from headcount.cluster.run import run_on_ray
+from headcount.running.events import GivenUp, Planned
+from headcount.results.store import Store, read_results
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
+from headcount.trials.trial import Trial
+from headcount.models.architecture import Architecture
+from headcount.data.arrays import data_set
+from reproduce.real.small import ranking_trial
 
 x = np.random.default_rng(0).normal(size=(300, 5, 2))
 choice = TaskChoice.of_data(data_set(x, x[:, :, 0].max(axis=1)))
@@ -194,7 +198,7 @@ assert again[0].packs == (), "something finished is trained again"
 assert all(store.has_kept(trial) for trial in trials)
 assert store.model(trials[0]) is not None
 assert store.test_outputs(trials[0]).shape == (100, 1)
-print(len(results(sys.argv[2])))
+print(len(read_results(sys.argv[2])))
 """
 
 
@@ -208,7 +212,7 @@ OTHER_VERSION = """
 import sys
 import headcount.version
 headcount.version.__version__ = "99.0"
-from headcount.cli import main
+from headcount.commands.cli import main
 main()
 """
 
@@ -270,7 +274,7 @@ def test_an_address_that_does_not_answer_is_refused(place: Place) -> None:
 
 
 def test_without_ray_installed_the_extra_is_named(place: Place) -> None:
-    blocked = "import sys; sys.modules['ray'] = None\nfrom headcount.cli import main\nmain()"
+    blocked = "import sys; sys.modules['ray'] = None\nfrom headcount.commands.cli import main\nmain()"
     tiny = place.folder / "tiny.toml"
     tiny.write_text(spec(seeds=1))
     refused(place.python(blocked, "sweep", tiny, "--engine", "ray"), "pip install 'headcount[ray]'")

@@ -19,7 +19,7 @@ EXAMPLES = [
 SOONER = """
 import functools
 from headcount.estimate import study
-study.Recipe = functools.partial(study.Recipe, steps=100, batch_size=32, width=8, hidden=8)
+study.MemberRecipe = functools.partial(study.MemberRecipe, steps=100, batch_size=32, width=8, hidden=8)
 """
 QUICKLY = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "true"}  # an example compiles longer than it computes
 

@@ -11,13 +11,20 @@ import optax
 import pytest
 from tiny import tiny_grid
 
-from headcount.engine import Machine, Pack, PackTraining, TaskChoice, Training, plan, this_machine, train
+from headcount.data.arrays import data_set
 from headcount.engine.data import Split, data_of
-from headcount.engine.judgement import sample_costs
+from headcount.engine.device import this_machine
+from headcount.engine.metrics import sample_costs
+from headcount.engine.train import PackTraining, train
 from headcount.errors import InvalidInput
-from headcount.estimate.members import Recipe
-from headcount.models import Transformer, unpad
-from headcount.tasks.arrays import data_set
+from headcount.estimate.members import MemberRecipe
+from headcount.models.padding import unpad
+from headcount.models.transformer import Transformer
+from headcount.trials.machine import Machine
+from headcount.trials.pack import Pack
+from headcount.trials.planning import plan
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
 
 CPU = Machine("cpu", "a cpu", lanes=2, memory=4 << 30)
 GPU = Machine("gpu", "the vmapped program, on whatever device there is", lanes=1, memory=4 << 30)
@@ -117,7 +124,8 @@ def own_data(*, labels, masked):
 
 def trials_on(data, **changes):
     """Two members of different sizes that learn a person's data."""
-    recipe = Recipe(steps=100, batch_size=32, width=16, hidden=8, starts=((2.0**-7, 0),), label_decay=0.1)
+    sizes = {"steps": 100, "batch_size": 32, "width": 16, "hidden": 8}
+    recipe = MemberRecipe(**sizes, starts=((2.0**-7, 0),), label_decay=0.1)
     return replace(recipe, **changes).trials(data, (1, 4))
 
 

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from tiny import tiny_grid
 
-from headcount.engine import Machine, plan
 from headcount.errors import InvalidInput
+from headcount.trials.machine import Machine
+from headcount.trials.planning import plan
 
 PROGRAM = """
 import jax, numpy as np
-from headcount.engine import Machine, PackTraining, plan
+from headcount.trials.machine import Machine
+from headcount.engine.train import PackTraining
+from headcount.trials.planning import plan
 from tiny import tiny_grid
 
 found = []

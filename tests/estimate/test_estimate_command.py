@@ -9,35 +9,37 @@ import jax
 import numpy as np
 import pytest
 
-from headcount import HeadCount, cli
-from headcount.engine import Store, run
+from headcount import HeadCount
+from headcount.commands import cli
+from headcount.commands.specfile import EXAMPLE
+from headcount.data.arrays import data_set
 from headcount.errors import InvalidInput
 from headcount.estimate import members, study
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate
-from headcount.specfile import EXAMPLE
-from headcount.tasks import max_sum
-from headcount.tasks.arrays import data_set
+from headcount.results.store import Store
+from headcount.running.executor import run
+from headcount.tasks.library import max_sum
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(400, 4, 2))
 Y = X.max(axis=1).sum(axis=1)
-SMALL = members.Recipe(
+SMALL = members.MemberRecipe(
     steps=400,
     batch_size=32,
     starts=((1e-2, 0),),
     more_starts=((1e-2, 1),),
     width=12,
     hidden=8,
-    most_heads=3,
+    max_heads=3,
 )
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study, "Recipe", lambda: SMALL)
+    monkeypatch.setattr(study, "MemberRecipe", lambda: SMALL)
 
 
 def called(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
@@ -49,7 +51,7 @@ def called(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
 
 def test_a_file_is_estimated_written_and_resumed(monkeypatch, capsys, tmp_path):
     np.savez(tmp_path / "mine.npz", x=X, y=Y)
-    arguments = (tmp_path / "mine.npz", "--out", tmp_path / "out", "--most-heads", 3, "--json")
+    arguments = (tmp_path / "mine.npz", "--out", tmp_path / "out", "--max-heads", 3, "--json")
     assert called(monkeypatch, *arguments) == 0
     first = json.loads(capsys.readouterr().out)
     assert 0 < first["evidence"]["salience"]["share_of_tokens"] <= 1
@@ -68,7 +70,7 @@ def test_what_is_printed_fits_a_terminal(monkeypatch, capsys, tmp_path):
     lengths = RANDOM.integers(2, 5, size=400)
     mask = np.arange(4) < lengths[:, None]
     np.savez(tmp_path / "mine.npz", x=X, y=np.median(Y) < Y, mask=mask)
-    arguments = (tmp_path / "mine.npz", "--out", tmp_path / "out", "--most-heads", 3, "--no-positions")
+    arguments = (tmp_path / "mine.npz", "--out", tmp_path / "out", "--max-heads", 3, "--no-positions")
     assert called(monkeypatch, *arguments) == 0
     told = capsys.readouterr()
     assert "test error" in told.out and "Page: " in told.out
@@ -87,7 +89,7 @@ def test_mistakes_are_one_line_and_leave_nothing_behind(monkeypatch, capsys, tmp
         (tmp_path / "nowhere.npz",),
         (tmp_path / "nan.npz",),
         (tmp_path / "fine.npz", "--target", "guess"),
-        (tmp_path / "fine.npz", "--most-heads", 2),
+        (tmp_path / "fine.npz", "--max-heads", 2),
     ):
         assert called(monkeypatch, *arguments, "--out", tmp_path / "out") == 2
         told = capsys.readouterr()
@@ -108,7 +110,7 @@ def test_a_target_that_varies_in_one_split_alone_is_refused_before_anything_is_w
     y = in_one_split(split)
     y = {"a number": y, "the second of two numbers": np.stack([Y, y], axis=1), "a label": y.astype(int)}[kind]
     with pytest.raises(InvalidInput, match=r"y is constant in the (training|validation|test) split"):
-        HeadCount(out=tmp_path / "out", most_heads=3).fit(X, y)
+        HeadCount(out=tmp_path / "out", max_heads=3).fit(X, y)
     assert not (tmp_path / "out").exists()
 
 
@@ -135,7 +137,7 @@ def test_an_estimate_is_written_over_by_nothing_else(monkeypatch, capsys, tmp_pa
     np.savez("mine.npz", x=X, y=Y)
     np.savez("other.npz", x=X, y=-Y)
     Path("spec.toml").write_text(EXAMPLE)
-    assert called(monkeypatch, "mine.npz", "--out", "out", "--most-heads", 3, "--no-positions") == 0
+    assert called(monkeypatch, "mine.npz", "--out", "out", "--max-heads", 3, "--no-positions") == 0
     written = {name: Path("out", name).read_bytes() for name in ("estimate.json", "report.html")}
     for arguments, line in (
         (["estimate", "other.npz", "--out", "out"], "estimate of other data ('mine.npz')"),
@@ -161,7 +163,7 @@ def test_a_study_goes_on_from_wherever_it_was_stopped(tmp_path):
             for _ in run([trial], asked.store, keep_models=True):
                 pass
             asked = Study(data, Store(tmp_path / "one"), SMALL)
-    whole = HeadCount(out=tmp_path / "two", most_heads=3).fit(X, Y)
+    whole = HeadCount(out=tmp_path / "two", max_heads=3).fit(X, Y)
     assert list(dict.fromkeys(stages)) == [
         "Do positions help?",
         "A first look at all head counts",
@@ -241,17 +243,17 @@ def first_stage_trained(folder):
 
 
 def test_the_library_needs_no_folder_and_refuses_nonsense():
-    fitted = HeadCount(positions=False, most_heads=3).fit(X, Y)
+    fitted = HeadCount(positions=False, max_heads=3).fit(X, Y)
     assert fitted.estimate.seconds > 0
     assert fitted.early.errors and fitted.estimate.errors
-    for options in ({"most_heads": 2}, {"seed": -1}):
+    for options in ({"max_heads": 2}, {"seed": -1}):
         with pytest.raises(InvalidInput):
             HeadCount(**options)
 
 
 def test_a_task_and_a_function_are_asked_at_half_the_length_too():
     task = max_sum(dimension=2, token_dim=2)
-    asked = HeadCount(positions=False, most_heads=3)
+    asked = HeadCount(positions=False, max_heads=3)
     found = asked.fit_task(task, length=6, samples=300).estimate.evidence["length"]
     assert found["lengths"] == [3, 6]
     assert [slope["heads"] for slope in found["slopes"]] == [1, 2, 3]

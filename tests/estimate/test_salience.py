@@ -5,8 +5,9 @@ import numpy as np
 
 from headcount import specialise
 from headcount.estimate.salience import salience
-from headcount.models import Architecture, Transformer
-from headcount.tasks import bowls
+from headcount.models.architecture import Architecture
+from headcount.models.transformer import Transformer
+from headcount.tasks.library import bowls
 
 
 def test_a_built_model_shows_the_tokens_that_its_target_depends_on():

@@ -11,7 +11,7 @@ from test_curve import sweep
 
 from headcount.estimate.curve import Curve, Point, Tried
 from headcount.estimate.judge import EARLY, FINAL, Judge
-from headcount.estimate.verdict import CONFIDENCE, _interval, decide, pooled
+from headcount.estimate.verdict import CONFIDENCE, _interval, adjust_for_pooling, decide
 
 levels = st.lists(st.floats(1e-7, 1.5), min_size=3, max_size=10)
 
@@ -83,7 +83,7 @@ def test_an_error_that_falls_to_the_last_is_no_answer():
     curve = sweep(6)
     slow = [replace(member, costs=0.1 * 0.8**member.heads + 0 * member.costs) for member in curve.tried]
     found = decide(Curve(tuple(slow), labels=False))
-    assert found.verdict == "cannot tell" and "--most-heads 16" in found.sentence
+    assert found.verdict == "cannot tell" and "--max-heads 16" in found.sentence
 
 
 def test_nothing_learnt_is_cannot_tell():
@@ -159,21 +159,23 @@ def test_the_sentence_says_what_to_do(dimension):
 
 def test_a_target_that_moves_with_every_token_needs_one_head():
     found = decide(sweep(3))
-    assert pooled(found, 0.3, count=10) is found
-    assert pooled(found, 1.0, count=4) is found  # a sequence of four tokens, three of which are retrieved
-    seen = pooled(found, 0.9, count=14)
+    assert adjust_for_pooling(found, 0.3, count=10) is found
+    assert (
+        adjust_for_pooling(found, 1.0, count=4) is found
+    )  # a sequence of four tokens, three of which are retrieved
+    seen = adjust_for_pooling(found, 0.9, count=14)
     assert (seen.dimension, seen.interval, seen.verdict) == (1, (1, 1), "one head is enough")
     assert seen.recommended_heads == 1 and "pools" in seen.sentence
     assert seen.probabilities[1] == 1 and sum(seen.probabilities.values()) == 1
     alone = decide(sweep(1))
-    assert pooled(alone, 1.0, count=16) is alone
+    assert adjust_for_pooling(alone, 1.0, count=16) is alone
 
 
 @pytest.mark.parametrize("heads", [(1, 2, 3), range(1, 9)])
-def test_a_fall_at_the_most_heads_tried_is_no_answer(heads):
+def test_a_fall_at_the_max_heads_tried_is_no_answer(heads):
     found = decide(sweep(max(heads), heads=heads))
     assert found.dimension is None and found.verdict == "cannot tell"
-    assert f"--most-heads {2 * max(heads)}" in found.sentence
+    assert f"--max-heads {2 * max(heads)}" in found.sentence
 
 
 def test_members_that_put_out_a_constant_can_be_written_down():

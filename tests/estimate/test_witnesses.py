@@ -5,16 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from headcount.engine import Store, run
+from headcount.data.arrays import data_set
 from headcount.estimate import study as study_module
 from headcount.estimate.collisions import Witness, can_be_moved, collisions
-from headcount.estimate.members import Recipe
+from headcount.estimate.members import MemberRecipe
 from headcount.estimate.study import Study
-from headcount.estimate.verdict import Estimate, collided, witnessed
-from headcount.models import Transformer
-from headcount.tasks import bowls
-from headcount.tasks.arrays import data_set
-from headcount.theory.specialise import specialise
+from headcount.estimate.verdict import Estimate, adjust_for_collisions, adjust_for_salience
+from headcount.models.transformer import Transformer
+from headcount.results.store import Store
+from headcount.running.executor import run
+from headcount.tasks.library import bowls
+from headcount.theory.constructions.specialise import specialise
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
@@ -26,17 +27,17 @@ THREE = Estimate(3, (3, 3), "retrieval", 3, {3: 1.0}, (), (), ("the sweep says s
     ("tokens", "interval"), [(None, (3, 3)), (3, (3, 3)), (4, (3, 4)), (2, (2, 3)), (5, (3, 5)), (9, (3, 3))]
 )
 def test_another_number_of_tokens_that_matter_widens_the_interval(tokens, interval):
-    found = witnessed(THREE, tokens=tokens)
+    found = adjust_for_salience(THREE, tokens=tokens)
     assert (found.dimension, found.interval) == (3, interval)
     assert (len(found.reasons) > 1) == (interval != (3, 3))
 
 
 def test_far_fewer_tokens_than_heads_contradict_the_sweep():
     seven = replace(THREE, dimension=7, interval=(6, 7))
-    found = witnessed(seven, tokens=2)
+    found = adjust_for_salience(seven, tokens=2)
     assert (found.dimension, found.verdict, found.recommended_heads) == (None, "cannot tell", None)
     assert "2 tokens" in found.sentence and "the sweep says 7" in found.sentence
-    assert witnessed(seven, tokens=5).dimension == 7
+    assert adjust_for_salience(seven, tokens=5).dimension == 7
 
 
 def pair(heads, gap, agreed=16):
@@ -44,12 +45,12 @@ def pair(heads, gap, agreed=16):
 
 
 def test_wide_gaps_below_d_bear_it_out_and_narrow_ones_leave_less_possible():
-    assert collided(THREE, ()) == THREE
-    assert collided(THREE, (pair(2, 1.0, agreed=0), pair(3, 0.1))) == THREE
-    assert collided(THREE, (pair(2, 1.0), pair(3, 0.1))).interval == (3, 3)
-    assert collided(THREE, (pair(2, 0.2), pair(3, 0.1))).interval == (2, 3)
+    assert adjust_for_collisions(THREE, ()) == THREE
+    assert adjust_for_collisions(THREE, (pair(2, 1.0, agreed=0), pair(3, 0.1))) == THREE
+    assert adjust_for_collisions(THREE, (pair(2, 1.0), pair(3, 0.1))).interval == (3, 3)
+    assert adjust_for_collisions(THREE, (pair(2, 0.2), pair(3, 0.1))).interval == (2, 3)
     unknown = replace(THREE, dimension=None, interval=None)
-    assert collided(unknown, (pair(2, 1.0), pair(3, 0.1))) == unknown
+    assert adjust_for_collisions(unknown, (pair(2, 1.0), pair(3, 0.1))) == unknown
 
 
 def test_a_member_with_too_few_heads_has_wide_gaps_at_one_representation():
@@ -75,7 +76,7 @@ def test_pairs_are_looked_for_where_tokens_are_points_and_targets_numbers():
 def test_a_doubtful_estimate_has_its_pairs_in_evidence(tmp_path, monkeypatch):
     x = RANDOM.normal(size=(600, 4, 2))
     data = data_set(x, x[:, :, 0].max(axis=1) + x[:, :, 1].max(axis=1))
-    recipe = Recipe(steps=200, batch_size=32, starts=((1e-2, 0),), more_starts=(), most_heads=3)
+    recipe = MemberRecipe(steps=200, batch_size=32, starts=((1e-2, 0),), more_starts=(), max_heads=3)
     asked = Study(data, Store(tmp_path), recipe, positions=False)
     while (stage := asked.next_stage()) is not None:
         for _ in run(stage.trials, asked.store, keep_models=True):
@@ -84,6 +85,6 @@ def test_a_doubtful_estimate_has_its_pairs_in_evidence(tmp_path, monkeypatch):
     for interval, count in (((1, 2), 2), ((2, 2), 0)):
         told = replace(decided, dimension=2, interval=interval, verdict="retrieval")
         monkeypatch.setattr(study_module, "decide", lambda curve, told=told, **_: told)
-        monkeypatch.setattr(study_module, "witnessed", lambda found, tokens: found)
+        monkeypatch.setattr(study_module, "adjust_for_salience", lambda found, tokens: found)
         pairs = asked.estimate().evidence["collisions"]
         assert [row["heads"] for row in pairs] == [1, 2][:count]

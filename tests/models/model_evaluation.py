@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array
 from model_references import ARCHITECTURES, LENGTH, BoolArray, FloatArray, double, unfolded
 
-from headcount.models import Transformer
 from headcount.models.pooling import pool, pool_for_training
+from headcount.models.transformer import Transformer
 
 # Programs that run once on a few numbers: compiling is all that takes time.
 QUICKLY = {

@@ -13,7 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from headcount.models import Architecture, Transformer
+from headcount.models.architecture import Architecture
+from headcount.models.transformer import Transformer
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]

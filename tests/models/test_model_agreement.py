@@ -17,8 +17,8 @@ from model_evaluation import (
 )
 from model_references import ARCHITECTURES, LENGTH, Reading, reference
 
-from headcount.models import Transformer
 from headcount.models.architecture import Activation, ClassReads, PositionInput
+from headcount.models.transformer import Transformer
 
 VALUE = {"rtol": 1e-11, "atol": 1e-12}
 

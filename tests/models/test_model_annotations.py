@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from model_references import ARCHITECTURES, LENGTH
 from test_model_padding import larger
 
-from headcount.models import Padding, Transformer, pad, unpad
+from headcount.models.transformer import Padding, Transformer
+from headcount.models.padding import pad, unpad
 from headcount.models.pooling import pool_for_training
 
 

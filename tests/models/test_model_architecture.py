@@ -9,7 +9,8 @@ import pytest
 from model_references import ARCHITECTURES, small
 
 from headcount.errors import InvalidInput
-from headcount.models import Architecture, Transformer
+from headcount.models.architecture import Architecture
+from headcount.models.transformer import Transformer
 
 NAN, INFINITY = float("nan"), float("inf")
 

@@ -13,12 +13,14 @@ from jaxtyping import Array
 from model_evaluation import QUICKLY, Derived, derived, evaluate, evaluated, inputs, token_mask
 from model_references import ARCHITECTURES, FloatArray, reference
 
-from headcount.models import Architecture, Padding, Transformer, pad, unpad
+from headcount.models.architecture import Architecture
+from headcount.models.padding import pad, unpad
 from headcount.models.pooling import pool_for_training
+from headcount.models.transformer import Padding, Transformer
 
 STEPS = 4
 RATE = 0.02
-MOST_PARAMETERS = 8192
+MAX_PARAMETERS = 8192
 # (largest norm of a gradient, weight decay): Adam is AdamW without decay, and no gradient here is that long.
 OPTIMIZERS = {"adam with clipping": (0.05, 0.0), "adamw": (1e6, 0.3)}
 
@@ -85,7 +87,7 @@ def train(
     # All parameters in one vector of one size: the optimizer then is one program for all architectures.
     def vector(tree: Transformer) -> FloatArray:
         flat = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
-        return np.pad(flat, (0, MOST_PARAMETERS - flat.size))
+        return np.pad(flat, (0, MAX_PARAMETERS - flat.size))
 
     def model_of(flat: FloatArray) -> Transformer:
         parts = np.split(np.asarray(flat), ends)

@@ -11,8 +11,9 @@ from jax.lax import Precision
 from jaxtyping import Array
 from model_references import ARCHITECTURES, LENGTH, small
 
-from headcount.models import Architecture, Padding, Transformer
+from headcount.models.architecture import Architecture
 from headcount.models.pooling import Pool, pool, pool_for_training
+from headcount.models.transformer import Padding, Transformer
 
 Program = Callable[[Transformer, Array], object]
 

@@ -14,7 +14,8 @@ from model_evaluation import QUICKLY, inputs
 from model_references import ARCHITECTURES, LENGTH, FloatArray, double, reference
 
 from headcount.errors import InvalidInput
-from headcount.models import Architecture, Transformer
+from headcount.models.architecture import Architecture
+from headcount.models.transformer import Transformer
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-11}
 quickly = settings(max_examples=12, deadline=None)

@@ -29,10 +29,10 @@ from test_encoder import (
 )
 from test_model_precision import both, precisions
 
+from headcount.data.cifar10.frames import PATCHES, SIDES
 from headcount.errors import InvalidInput
 from headcount.models.encoder import EncoderShape
 from headcount.models.vit import Vit, VitShape
-from headcount.tasks.frames import PATCHES, SIDES
 
 ENCODER = EncoderShape(heads=2, head_dim=3, layers=2, feedforward=5)
 SHAPES = {

@@ -10,7 +10,7 @@ import pytest
 from believable import believable_frame, diverge, in_cell
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
-from headcount.report import write_page
+from headcount.report.page import write_page
 
 FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),

@@ -6,8 +6,9 @@ import vl_convert
 from believable import ODD_FRAMES, believable_frame, diverge, in_cell, with_error
 
 from headcount.errors import InvalidInput
-from headcount.estimate.cells import only_section
-from headcount.report import error_against_length, heat_map, save_chart
+from headcount.report.charts import error_against_length, heat_map
+from headcount.report.picture import save_chart
+from headcount.results.cells import only_section
 
 
 def svg(chart) -> str:

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headcount.report.panel import Panel
 from headcount.report.panel_chart import OUR_MEAN, panel_layers
-from headcount.report.reproduction import columns, written
-from headcount.reproduce.item import Panel
+from headcount.reproduce.page import columns, written
 
 
 def table(errors):

@@ -7,8 +7,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from headcount.engine import Outcome, Training, Trial, train
-from headcount.reproduce import FULL, ITEMS
+from headcount.engine.train import train
+from headcount.reproduce.catalogue import ITEMS
+from headcount.reproduce.recipe import FULL
+from headcount.trials.outcome import Outcome
+from headcount.trials.training import Training
+from headcount.trials.trial import Trial
 
 COMMITTED = Path(__file__).with_name("cells.json")
 NAMES = ("table2", "table4", "table5")

@@ -5,8 +5,11 @@ from typing import Any
 
 import pandas as pd
 
-from headcount.engine import Machine, Outcome, Trial
-from headcount.engine.frame import Row, table
+from headcount.results.schema import table
+from headcount.trials.machine import Machine
+from headcount.trials.outcome import Outcome
+from headcount.trials.row import Row
+from headcount.trials.trial import Trial
 
 MACHINE = Machine("cpu", "nowhere", 1, 1 << 30)
 

@@ -11,9 +11,9 @@ from jax.flatten_util import ravel_pytree
 from tiny import tiny_grid
 
 from headcount.engine import polish as polishing
-from headcount.engine import train
 from headcount.engine.data import data_of
 from headcount.engine.polish import _moving, _normal_equations, _Problem, polish
+from headcount.engine.train import train
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 

@@ -8,14 +8,16 @@ import pandas as pd
 import pytest
 from tiny import TINY_TRAINING
 
-from headcount import cli, reproduce
-from headcount.engine import Training
+from headcount.commands import cli
+from headcount.reproduce import recipe as recipes
+from headcount.reproduce.catalogue import ITEMS
+from headcount.trials.training import Training
 
 
 @pytest.fixture
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    recipe = replace(reproduce.QUICK, training=Training(**TINY_TRAINING), lengths=(6,), polish_steps=1)
-    monkeypatch.setattr(reproduce, "QUICK", recipe)
+    recipe = replace(recipes.QUICK, training=Training(**TINY_TRAINING), lengths=(6,), polish_steps=1)
+    monkeypatch.setattr(recipes, "QUICK", recipe)
 
 
 def called(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -55,7 +57,7 @@ def test_the_table_is_printed_beside_the_paper_s(tiny, monkeypatch, capsys, tmp_
 def test_the_list(monkeypatch, capsys) -> None:
     assert called(monkeypatch, "--list") == 0
     told = capsys.readouterr().out
-    assert all(name in told for name in reproduce.ITEMS)
+    assert all(name in told for name in ITEMS)
 
 
 @pytest.mark.parametrize("name", ["table9", ""])

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from robust_support import TINY, Command, Disk, Process, Result, Undisturbed, start, write
 
-from headcount.engine.files import write_whole
+from headcount.results.files import write_whole
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -32,7 +32,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     """`headcount ...`, in this process."""
 
     def call(*arguments: str | Path) -> Result:
-        from headcount.cli import main
+        from headcount.commands.cli import main
 
         monkeypatch.setattr(sys, "argv", ["headcount", *map(str, arguments)])
         capsys.readouterr()
@@ -58,14 +58,14 @@ def quick_page(monkeypatch: pytest.MonkeyPatch) -> None:
     def write_page(frame: pd.DataFrame, path: Path, **_: object) -> None:
         write_whole(path, lambda file: file.write(f"{len(frame)} members".encode()))
 
-    monkeypatch.setattr("headcount.report.write_page", write_page)
+    monkeypatch.setattr("headcount.report.page.write_page", write_page)
 
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The tiny specification and a folder that holds all its results; both are only looked at."""
-    from headcount.engine import sweep
-    from headcount.specfile import load
+    from headcount.commands.specfile import load
+    from headcount.running.sweep import sweep
 
     folder = tmp_path_factory.mktemp("finished")
     spec = write(folder / "tiny.toml", TINY)

@@ -3,13 +3,12 @@
 import sys
 
 BLOCKED = ["pydantic", "altair", "vl_convert", "jinja2", "typer", "rich"]
-ABOVE = tuple(f"headcount.{part}" for part in ("report", "reproduce", "specfile", "terminal", "cli"))
+ABOVE = tuple(f"headcount.{part}" for part in ("api", "cluster", "commands", "report", "reproduce"))
 
 
 def main(folder: str) -> None:
     sys.modules.update(dict.fromkeys(BLOCKED))  # None: importing it raises
     import headcount
-    import headcount.engine
 
     grid = headcount.Grid(
         headcount.TaskChoice.of("max_sum", token_dim=2),

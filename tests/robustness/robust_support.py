@@ -16,7 +16,7 @@ from zipfile import BadZipFile
 import numpy as np
 import pandas as pd
 
-from headcount.engine import results
+from headcount.results.store import read_results
 
 HEADCOUNT = str(Path(sys.executable).with_name("headcount"))
 
@@ -148,7 +148,7 @@ def wait_until(seen: Callable[[], bool], popen: "subprocess.Popen[bytes]", secon
 
 def numbers(folder: Path) -> pd.DataFrame:
     """The results less the only column that may differ from run to run."""
-    return results(folder).drop(columns="seconds")
+    return read_results(folder).drop(columns="seconds")
 
 
 def same(one: pd.DataFrame, other: pd.DataFrame) -> None:

@@ -9,11 +9,15 @@ from robust_support import Command, tiny, write
 from robust_terminal import drawn, widest
 
 from headcount import Grid, Outcome, TaskChoice
-from headcount.cli import app
-from headcount.engine import Advanced, Finished, Machine, Pack, Planned, Problem, Trial, plan
-from headcount.engine.frame import Row
-from headcount.specfile import load
-from headcount.terminal import LiveGrid
+from headcount.commands.cli import app
+from headcount.commands.specfile import load
+from headcount.commands.terminal import LiveGrid
+from headcount.running.events import Advanced, FileProblem, Finished, Planned
+from headcount.trials.machine import Machine
+from headcount.trials.pack import Pack
+from headcount.trials.planning import plan
+from headcount.trials.row import Row
+from headcount.trials.trial import Trial
 
 COMMANDS = [command.name or command.callback.__name__ for command in app.registered_commands]
 
@@ -206,7 +210,7 @@ def test_the_live_grid_keeps_a_problem_in_one_piece() -> None:
     """A name that was cut into lines can be neither searched for nor copied."""
     name = f"runs/shards/{'0123456789abcdef' * 5}.parquet"
     watched = Watched(grid(lengths=(8,), heads=(1,), dimensions=(2,)))
-    watched.view.tell(Problem(f"{name}: damaged"))
+    watched.view.tell(FileProblem(f"{name}: damaged"))
     assert name in watched.file.getvalue()
 
 

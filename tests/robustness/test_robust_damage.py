@@ -13,8 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from robust_support import Command, Result, checkpoints, marks, numbers, same, shards
 
-from headcount.engine import Pack, PackTraining, Store, plan, results, this_machine
-from headcount.specfile import load
+from headcount.commands.specfile import load
+from headcount.engine.device import this_machine
+from headcount.engine.train import PackTraining
+from headcount.results.store import Store, read_results
+from headcount.trials.pack import Pack
+from headcount.trials.planning import plan
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 
@@ -203,7 +207,7 @@ def test_a_shard_without_values_is_not_believed(
 
 
 def test_no_flipped_bit_of_a_shard_goes_unnoticed(folder: Path) -> None:
-    path, whole = shards(folder)[0], results(folder)
+    path, whole = shards(folder)[0], read_results(folder)
     data = path.read_bytes()
     unnoticed = []
     for place in range(4, len(data), len(data) // 120):
@@ -243,7 +247,7 @@ def test_another_sweep_in_the_same_folder_may_take_the_probe_away(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both write and remove a file of this name when they begin."""
-    from headcount.engine import store as module
+    from headcount.results import store as module
 
     write_whole = module.write_whole
 
@@ -273,7 +277,7 @@ def test_a_whole_checkpoint_is_gone_on_from(
     pack, path = halfway
     result = command("sweep", finished[0], "--out", folder)
     assert (result.code, result.err) == (0, "")
-    frame = results(folder)
+    frame = read_results(folder)
     mine = frame["trial"].isin([trial.id for trial in pack.trials])
     assert (frame["seconds"][mine] > 1000.0).all(), "the time spent before the kill counts"
     assert not path.exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from robust_support import Command, Disk, Result, marks, numbers, same, shards, write
 
-from headcount.engine import Store
+from headcount.results.store import Store
 
 
 def check_refused(result: Result, *, names: Path, why: int) -> None:

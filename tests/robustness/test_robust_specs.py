@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from robust_support import TINY, Command, Process, Result, numbers, start, tiny, write
 
-from headcount.tasks import TASKS
+from headcount.tasks.registry import TASKS
 
 TRAINING = "[training]\n"
 MODEL = "[model]\n"
@@ -129,7 +129,7 @@ PYTHON: dict[str, tuple[str | bytes, list[str]]] = {
         ["colour"],
     ),
     "a name that is taken": (
-        "from headcount.tasks import max_sum, register\nregister('max_sum')(max_sum)\n",
+        PYTHON_START + "from headcount.tasks.library import max_sum\nh.register_task('max_sum')(max_sum)\n",
         ["'max_sum'", "taken"],
     ),
 }
@@ -212,10 +212,10 @@ OWN_TASK = """\
 import jax.numpy as jnp
 
 import headcount as h
-from headcount.tasks import register
+from headcount.tasks.registry import register_task
 
 
-@register("my own")
+@register_task("my own")
 def my_own(*, dimension: int = 2) -> h.RetrievalTask:
     return h.RetrievalTask(
         name="my own",

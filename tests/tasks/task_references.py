@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from headcount.tasks import RetrievalTask, build
 from headcount.tasks.coordinates import Bowl, Projection
+from headcount.tasks.registry import build
+from headcount.tasks.retrieval import RetrievalTask
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 

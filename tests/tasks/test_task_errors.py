@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from headcount.errors import InvalidInput
-from headcount.tasks import TASKS, RetrievalTask, bowls, build, max_sum, register
+from headcount.tasks.library import bowls, max_sum
+from headcount.tasks.registry import TASKS, build, register_task
+from headcount.tasks.retrieval import RetrievalTask
 
 NAN = float("nan")
 
@@ -82,9 +84,9 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: build("bowls", wells="corners"), "wells 'corners' are not known"),
     (lambda: build("bowls", smallest_distance=-0.1), "smallest_distance = -0.1: allowed is a"),
     (lambda: build("bowls", positions=[0, 0]), "position 0 is given twice"),
-    (lambda: register("bowls"), "task name 'bowls' is taken"),
-    (lambda: register(""), "task name '' is not possible"),
-    (lambda: register("open")(lambda **options: make()), r"'\*\*options': every option needs a name"),
+    (lambda: register_task("bowls"), "task name 'bowls' is taken"),
+    (lambda: register_task(""), "task name '' is not possible"),
+    (lambda: register_task("open")(lambda **options: make()), r"'\*\*options': every option needs a name"),
 ]
 
 
@@ -111,7 +113,7 @@ def test_what_a_refusal_says_is_possible_is_possible(name: str, option: str, opt
 
 
 def test_a_registered_task_is_built_by_name_and_its_name_is_kept() -> None:
-    @register("mine")
+    @register_task("mine")
     def mine(*, token_dim: int) -> RetrievalTask:
         return make(name="mine", token_dim=token_dim)
 
@@ -120,6 +122,6 @@ def test_a_registered_task_is_built_by_name_and_its_name_is_kept() -> None:
         with pytest.raises(InvalidInput, match="task 'mine' needs the option 'token_dim'"):
             build("mine")
         with pytest.raises(InvalidInput, match="'mine' is taken"):
-            register("mine")
+            register_task("mine")
     finally:
         del TASKS["mine"]

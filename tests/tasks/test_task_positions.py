@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from headcount.errors import InvalidInput
-from headcount.tasks import Positions
-from headcount.tasks.positions import position_sets
+from headcount.tasks.positions import Positions, position_sets
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from task_references import CASES, Case, reference_coordinates, reference_target
 
-from headcount.tasks import TASKS, RetrievalTask, bowls, extremes, max_sum
 from headcount.tasks.coordinates import Bowl, Projection
+from headcount.tasks.library import bowls, extremes, max_sum
+from headcount.tasks.registry import TASKS
+from headcount.tasks.retrieval import RetrievalTask
 
 
 def draw(task: RetrievalTask, length: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:

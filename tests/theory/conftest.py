@@ -5,16 +5,17 @@ from functools import cache
 
 import pytest
 
-from headcount.tasks import check, extremes
-from headcount.tasks.findings import Assumptions
-from headcount.theory.building import construction as constructions
+from headcount.tasks.library import extremes
+from headcount.theory.assumptions.checks import check_assumptions
+from headcount.theory.assumptions.findings import Assumptions
+from headcount.theory.constructions import construction as constructions
 
 
 @pytest.fixture
 def one_answer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Checking a task takes longer than building for it; what is said about assumptions has its own tests."""
     answer = _one_answer()
-    monkeypatch.setattr(constructions, "check", lambda *_, **__: answer)
+    monkeypatch.setattr(constructions, "check_assumptions", lambda *_, **__: answer)
     constructions.assumptions_of.cache_clear()
     yield
     constructions.assumptions_of.cache_clear()
@@ -22,4 +23,4 @@ def one_answer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @cache
 def _one_answer() -> Assumptions:
-    return check(extremes(), length=4)
+    return check_assumptions(extremes(), length=4)

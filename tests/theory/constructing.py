@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from models.model_references import reference
 
-from headcount.models import Transformer
-from headcount.tasks import RetrievalTask
-from headcount.theory import Construction, memorise, specialise
+from headcount.models.transformer import Transformer
+from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.constructions.construction import Construction
+from headcount.theory.constructions.memorise import memorise
+from headcount.theory.constructions.specialise import specialise
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Maker = Callable[..., Construction]

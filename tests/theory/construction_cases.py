@@ -11,8 +11,10 @@ import numpy as np
 from tasks.task_references import Case as TaskCase
 from tasks.task_references import reference_target
 
-from headcount.tasks import RetrievalTask
-from headcount.theory import Construction, memorise, specialise
+from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.constructions.construction import Construction
+from headcount.theory.constructions.memorise import memorise
+from headcount.theory.constructions.specialise import specialise
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 

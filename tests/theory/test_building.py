@@ -7,13 +7,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from headcount.theory.building import fit as fitting
-from headcount.theory.building.cube import largest
-from headcount.theory.building.extremum import maximum
-from headcount.theory.building.fit import fit
-from headcount.theory.building.ridge import ridge
-from headcount.theory.building.shallow import (
-    MOST_KNOTS,
+from headcount.theory.constructions import fit as fitting
+from headcount.theory.constructions.cube import largest
+from headcount.theory.constructions.extremum import maximum
+from headcount.theory.constructions.fit import fit
+from headcount.theory.constructions.ridge import ridge
+from headcount.theory.constructions.shallow import (
+    MAX_KNOTS,
     OutOfReach,
     Shallow,
     additive,
@@ -24,7 +24,7 @@ from headcount.theory.building.shallow import (
     rounded_up,
     within_reach,
 )
-from headcount.theory.building.structure import is_additive, network_of
+from headcount.theory.constructions.structure import is_additive, network_of
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Function = Callable[[FloatArray], FloatArray]
@@ -250,10 +250,10 @@ def test_a_fit_out_of_reach_names_a_tolerance_that_works(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("tolerance", [1e-12, 1e-300])
 def test_knots_out_of_reach_name_a_tolerance_that_works(tolerance: float) -> None:
     centre = np.array([0.3, 0.6])
-    with pytest.raises(OutOfReach, match=f"more than {MOST_KNOTS} knots") as raised:
+    with pytest.raises(OutOfReach, match=f"more than {MAX_KNOTS} knots") as raised:
         parabolas(centre, 2.0, 0.0, tolerance)
     assert parabolas(centre, 2.0, 0.0, raised.value.possible).error <= raised.value.possible
-    with pytest.raises(OutOfReach, match=f"more than {MOST_KNOTS} knots") as raised:
+    with pytest.raises(OutOfReach, match=f"more than {MAX_KNOTS} knots") as raised:
         additive(lambda x: x**2, 1, tolerance)
     assert additive(lambda x: x**2, 1, raised.value.possible).error <= raised.value.possible
 

@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from headcount.tasks import RetrievalTask, bowls, bowls_product, max_sum
-from headcount.theory import Construction, memorise, specialise
+from headcount.tasks.library import bowls, bowls_product, max_sum
+from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.constructions.construction import Construction
+from headcount.theory.constructions.memorise import memorise
+from headcount.theory.constructions.specialise import specialise
 
 Maker = Callable[..., Construction]
 

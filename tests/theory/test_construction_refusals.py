@@ -12,10 +12,12 @@ from constructing import Maker, both, defined, distance, own
 from construction_cases import sequences
 
 from headcount.errors import InvalidInput
-from headcount.tasks import RetrievalTask, bowls, bowls_product, extremes
-from headcount.theory import memorise, specialise
-from headcount.theory.building import fit as fitting
-from headcount.theory.building import shallow
+from headcount.tasks.library import bowls, bowls_product, extremes
+from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.constructions import fit as fitting
+from headcount.theory.constructions import shallow
+from headcount.theory.constructions.memorise import memorise
+from headcount.theory.constructions.specialise import specialise
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "one_answer")
 
@@ -81,7 +83,7 @@ def test_an_epsilon_out_of_reach_comes_with_one_within(
     task: RetrievalTask, epsilon: float, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fitting, "WIDEST", 64)
-    monkeypatch.setattr(shallow, "MOST_KNOTS", 256)
+    monkeypatch.setattr(shallow, "MAX_KNOTS", 256)
     refused = message(specialise, task, length=4, epsilon=epsilon)
     assert reason in refused
     assert specialise(task, length=4, epsilon=proposed(refused)).bound.total < proposed(refused)

@@ -17,9 +17,12 @@ from models.model_references import reference
 from scipy.special import lambertw
 
 from headcount.errors import InvalidInput
-from headcount.tasks import RetrievalTask, bowls, bowls_product, extremes, max_sum
 from headcount.tasks.coordinates import Projection
-from headcount.theory import Construction, memorise, specialise
+from headcount.tasks.library import bowls, bowls_product, extremes, max_sum
+from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.constructions.construction import Construction
+from headcount.theory.constructions.memorise import memorise
+from headcount.theory.constructions.specialise import specialise
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "one_answer")
 

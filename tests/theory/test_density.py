@@ -17,13 +17,13 @@ from scipy.special import logsumexp
 
 from headcount.commands.density import density as density_command
 from headcount.errors import InvalidInput
-from headcount.theory.density import dense
-from headcount.theory.recovering.ascent import highest
-from headcount.theory.recovering.departure import retrieval_task, starts
-from headcount.theory.recovering.limits import MOST_MONOMIALS, MOST_RETRIEVALS, check_size
-from headcount.theory.recovering.minimax import fit
-from headcount.theory.recovering.polynomial import Basis, Polynomial, exponents, monomials
-from headcount.theory.recovering.recovery import Recovery, retrievals, set_size
+from headcount.theory.density.approximate import approximate_target
+from headcount.theory.density.ascent import highest
+from headcount.theory.density.departure import retrieval_task, starts
+from headcount.theory.density.limits import MAX_MONOMIALS, MAX_RETRIEVALS, check_size
+from headcount.theory.density.minimax import fit
+from headcount.theory.density.polynomial import Basis, Polynomial, exponents, monomials
+from headcount.theory.density.recovery import Recovery, retrievals, set_size
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
@@ -42,7 +42,7 @@ RECOVERED = {
 
 @pytest.fixture(scope="module")
 def small():
-    return dense(TARGETS["smooth"], token_dim=1, length=5, sharpness=50.0, degree=3)
+    return approximate_target(TARGETS["smooth"], token_dim=1, length=5, sharpness=50.0, degree=3)
 
 
 def recovered_exactly(x):
@@ -178,9 +178,11 @@ def test_the_task_works_in_single_precision_too(small):
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_error_falls_with_the_sharpness_and_with_the_degree(name, small):
     high = (
-        small if name == "smooth" else dense(TARGETS[name], token_dim=1, length=5, sharpness=50.0, degree=3)
+        small
+        if name == "smooth"
+        else approximate_target(TARGETS[name], token_dim=1, length=5, sharpness=50.0, degree=3)
     )
-    low = dense(TARGETS[name], token_dim=1, length=5, sharpness=50.0, degree=1)
+    low = approximate_target(TARGETS[name], token_dim=1, length=5, sharpness=50.0, degree=1)
     assert high.measured_error() < 0.7 * low.measured_error()
     assert high.measured_error() < 0.7 * high.sharpened(5.0).measured_error()
 
@@ -210,7 +212,8 @@ def test_the_search_for_the_recovery_error_finds_the_bound(small):
 
 def test_the_same_seed_gives_the_same_result(small):
     again, other = (
-        dense(small.target, token_dim=1, length=5, sharpness=50.0, degree=3, seed=k) for k in (0, 1)
+        approximate_target(small.target, token_dim=1, length=5, sharpness=50.0, degree=3, seed=k)
+        for k in (0, 1)
     )
     np.testing.assert_array_equal(small.polynomial.coefficients, again.polynomial.coefficients)
     assert small.measured_error() == again.measured_error() != other.measured_error()
@@ -279,7 +282,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_computed(change, line
         raise AssertionError("the target was looked at")
 
     with pytest.raises(InvalidInput, match=line) as refusal:
-        dense(never, **{"token_dim": 1, "length": 8, "degree": 2} | change)
+        approximate_target(never, **{"token_dim": 1, "length": 8, "degree": 2} | change)
     assert "\n" not in str(refusal.value)
 
 
@@ -287,8 +290,8 @@ def test_the_limits_are_where_the_refusals_say():
     check_size(length=13, token_dim=1, degree=2)
     check_size(length=8, token_dim=1, degree=6)
     check_size(length=8, token_dim=2, degree=4)
-    assert retrievals(length=13, token_dim=1) <= MOST_RETRIEVALS < retrievals(length=14, token_dim=1)
-    assert monomials(variables=16, degree=4) <= MOST_MONOMIALS < monomials(variables=16, degree=5)
+    assert retrievals(length=13, token_dim=1) <= MAX_RETRIEVALS < retrievals(length=14, token_dim=1)
+    assert monomials(variables=16, degree=4) <= MAX_MONOMIALS < monomials(variables=16, degree=5)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +307,7 @@ def test_the_limits_are_where_the_refusals_say():
 )
 def test_a_target_that_is_no_finite_number_is_refused(target, line):
     with pytest.raises(InvalidInput, match=line) as refusal:
-        dense(target, token_dim=1, length=4, degree=1)
+        approximate_target(target, token_dim=1, length=4, degree=1)
     assert "\n" not in str(refusal.value)
 
 
@@ -319,14 +322,14 @@ class Unhashable:
 
 def test_a_target_may_hold_arrays():
     target = Unhashable(np.array([1.0, 2.0]), np.array([3, 1]))
-    polynomial = dense(target, token_dim=1, length=4, degree=1).polynomial
+    polynomial = approximate_target(target, token_dim=1, length=4, degree=1).polynomial
     with jax.enable_x64(True):
         assert float(polynomial(jnp.array([0.1, 0.2, 0.3, 0.4]))) == pytest.approx(0.8, abs=1e-10)
 
 
 @pytest.mark.parametrize("target", [lambda x: 1, lambda x: x[0, 0] > 2])
 def test_constants_of_any_type_are_targets(target):
-    polynomial = dense(target, token_dim=1, length=4, degree=1).polynomial
+    polynomial = approximate_target(target, token_dim=1, length=4, degree=1).polynomial
     assert float(polynomial(jnp.array([0.1, 0.4, 0.7, 0.9]))) == pytest.approx(float(target(np.ones((4, 1)))))
 
 

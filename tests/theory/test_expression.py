@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headcount.errors import InvalidInput
-from headcount.theory.recovering.expression import DEEPEST, LONGEST, Expression
+from headcount.theory.density.expression import DEEPEST, LONGEST, Expression
 
 NAMES = {
     "pi": math.pi,

@@ -5,7 +5,7 @@ import pytest
 
 from headcount.errors import InvalidInput
 from headcount.tasks.library import bowls, max_sum
-from headcount.theory.memorise import memorise, plan_memorise
+from headcount.theory.constructions.memorise import memorise, plan_memorise
 from headcount.theory.rates import GapRate, Rate, gap_rates, parameter_rates
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")

@@ -14,7 +14,7 @@ def command(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments):
-        from headcount.cli import main
+        from headcount.commands.cli import main
 
         monkeypatch.setattr(sys, "argv", ["headcount", *arguments])
         capsys.readouterr()
@@ -84,7 +84,7 @@ def test_a_slip_is_one_line_and_leaves_nothing(command, arguments, fragment, tmp
 
 
 COLLIDE = (
-    "collide", "bowls", "--dimension", "2", "--token-dim", "1", "--length", "4", "--most-heads", "1",
+    "collide", "bowls", "--dimension", "2", "--token-dim", "1", "--length", "4", "--max-heads", "1",
     "--steps", "100", "--train-samples", "256", "--seeds", "1", "--pairs", "2", "--candidates", "100",
     "--out", "found",
 )  # fmt: skip

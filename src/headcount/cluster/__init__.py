@@ -1,4 +1,1 @@
-"""Sweeps on a Ray cluster: packs travel to workers, finished rows come back, and only the driver writes."""
-
-from headcount.cluster.connection import connected as connected
-from headcount.cluster.run import run_on_ray as run_on_ray
+"""Sweeps on a Ray cluster: packs travel to workers, rows come back, and only the driver writes."""

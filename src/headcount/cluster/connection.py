@@ -13,11 +13,11 @@ from types import ModuleType
 from typing import Any
 
 from headcount.errors import ClusterLost, InvalidInput
-from headcount.tasks.extras import needed
+from headcount.extras import needed
 
 TO_CONNECT, TO_ANSWER, TO_START, TO_END = 5.0, 20.0, 120.0, 10.0  # seconds
 TO_COME_BACK = 20.0  # for a head that was lost; after 60 Ray ends the process, and says so in its own words
-HIGHEST_PORT = 65_535
+MAX_PORT = 65_535
 FOUND = "auto"
 QUIETLY: dict[str, Any] = {"log_to_driver": False, "logging_level": "critical"}
 
@@ -179,8 +179,8 @@ def _knock(address: str) -> None:
         host, _, port = address.rpartition(":")
         if "/" in address or not host or not port.isdigit():
             raise InvalidInput(f"{_named(address)}: allowed is HOST:PORT of a cluster's head, or {FOUND}")
-        if not 1 <= int(port) <= HIGHEST_PORT:
-            raise InvalidInput(f"{_named(address)}: allowed are ports from 1 to {HIGHEST_PORT}")
+        if not 1 <= int(port) <= MAX_PORT:
+            raise InvalidInput(f"{_named(address)}: allowed are ports from 1 to {MAX_PORT}")
         try:
             _reach(address)
         except OSError as error:

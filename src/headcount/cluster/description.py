@@ -13,7 +13,7 @@ def describing() -> Callable[..., Description]:
     """
 
     def describe(
-        kind: str | None = None, expected: object = None, luggage: tuple[Any, ...] = ()
+        kind: str | None = None, expected: object = None, payload: tuple[Any, ...] = ()
     ) -> Description:
         import platform
         from importlib.metadata import PackageNotFoundError, version
@@ -32,10 +32,10 @@ def describing() -> Callable[..., Description]:
             pass
         description: Description = {"versions": found, "machine": None}
         if kind is not None and found == expected:
-            from headcount.cluster.worker import machine_of_worker, open_luggage
+            from headcount.cluster.worker import machine_of_worker, open_payload
 
             description["machine"] = machine_of_worker(kind)
-            open_luggage(luggage)
+            open_payload(payload)
         return description
 
     return describe

@@ -1,7 +1,7 @@
 """Why a worker failed, in a line: what went wrong, and not where in somebody's files."""
 
 TRACEBACK = "Traceback (most recent call last)"
-MOST_LETTERS = 300
+MAX_LETTERS = 300
 
 
 def reason_of(error: BaseException) -> str:
@@ -15,10 +15,10 @@ def reason_of(error: BaseException) -> str:
     text = str(found)
     if TRACEBACK in text:
         return _last_line(text)
-    return f"{type(found).__name__}: {' '.join(text.split())}"[:MOST_LETTERS]
+    return f"{type(found).__name__}: {' '.join(text.split())}"[:MAX_LETTERS]
 
 
 def _last_line(text: str) -> str:
     """The line that a traceback ends with, which says what was wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:MOST_LETTERS]
+    return lines[-1][:MAX_LETTERS]

@@ -7,22 +7,25 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headcount.cluster.belongings import Belongings
-from headcount.cluster.crew import Crew, hire
+from headcount.cluster.payload import Payload
 from headcount.cluster.reasons import reason_of
 from headcount.cluster.worker import Trained, Unfit
-from headcount.engine import Event, Finished, GivenUp, Machine, Pack, Problem, Staffed, Store, Trial
-from headcount.engine.executor import left_to_do
-from headcount.engine.kinds import plan_all
-from headcount.engine.machine import versions
-from headcount.engine.pack import TooLarge
+from headcount.cluster.worker_pool import WorkerPool, discover
+from headcount.engine.trainers import plan_all
 from headcount.errors import ClusterLost
+from headcount.results.store import Store
+from headcount.running.events import Event, FileProblem, Finished, GivenUp, Staffed
+from headcount.running.executor import left_to_do
+from headcount.trials.machine import Machine
+from headcount.trials.pack import Pack, TooLarge
+from headcount.trials.trial import Trial
+from headcount.version import versions
 
 PACK_SECONDS = 60.0
-LEAST_SECONDS = 1.0
+MIN_SECONDS = 1.0
 ROUNDS = 4  # packs for each worker, at least: the last ones leave nobody idle for long
 IN_FLIGHT = 2  # packs for each worker: one under way and the next
-MOST_FAILURES = 3
+MAX_FAILURES = 3
 LOOK_EVERY, MOMENT = 2.0, 0.5  # seconds between looks at the nodes, and for a pack to come back
 
 
@@ -38,28 +41,28 @@ def run_on_ray(
     import ray
 
     trials = tuple(trials)
-    luggage = (ray.put(Belongings.of(trials).packed()),)
-    crew = yield from hire(luggage)
-    packs = yield from plan_for_crew(trials, crew, pack_seconds)
+    payload = (ray.put(Payload.of(trials).packed()),)
+    pool = yield from discover(payload)
+    packs = yield from plan_for_crew(trials, pool, pack_seconds)
     planned = left_to_do(trials, packs, store, keep_models=keep_models)
     yield from _problems(store)
     yield planned
-    yield from _Flight(crew, store, keep_models).of(planned.packs)
+    yield from _Flight(pool, store, keep_models).of(planned.packs)
 
 
 def plan_for_crew(
-    trials: tuple[Trial, ...], crew: Crew, pack_seconds: float
-) -> Generator[Problem, None, list[Pack]]:
+    trials: tuple[Trial, ...], pool: WorkerPool, pack_seconds: float
+) -> Generator[FileProblem, None, list[Pack]]:
     """Packs for the nodes that can hold every member; the others are left out."""
     while True:
         try:
-            packs = plan_for(trials, crew.smallest, crew.workers, pack_seconds)
+            packs = plan_for(trials, pool.smallest, pool.workers, pack_seconds)
         except TooLarge as error:
-            if len({machine.memory for machine in crew.fit.values()}) == 1:
+            if len({machine.memory for machine in pool.fit.values()}) == 1:
                 raise
-            yield from map(Problem, crew.leave_out_smallest(str(error)))
+            yield from map(FileProblem, pool.leave_out_smallest(str(error)))
         else:
-            crew.planned_memory = crew.smallest.memory
+            pool.planned_memory = pool.smallest.memory
             return packs
 
 
@@ -69,8 +72,8 @@ def plan_for(trials: tuple[Trial, ...], machine: Machine, workers: int, pack_sec
     lanes = workers if machine.kind == "cpu" else 1
     machine = replace(machine, lanes=lanes, pack_seconds=pack_seconds)
     packs = plan_all(trials, machine)
-    while len(packs) < min(ROUNDS * workers, len(trials)) and pack_seconds > LEAST_SECONDS:
-        pack_seconds = max(LEAST_SECONDS, pack_seconds / 2)
+    while len(packs) < min(ROUNDS * workers, len(trials)) and pack_seconds > MIN_SECONDS:
+        pack_seconds = max(MIN_SECONDS, pack_seconds / 2)
         packs = plan_all(trials, replace(machine, pack_seconds=pack_seconds))
     return packs
 
@@ -86,8 +89,8 @@ class Failure:
 class _Flight:
     """Packs on their way: a bounded number at a time, each tried again until it has failed too often."""
 
-    def __init__(self, crew: Crew, store: Store, keep_models: bool) -> None:
-        self.crew, self.store, self.keep_models = crew, store, keep_models
+    def __init__(self, pool: WorkerPool, store: Store, keep_models: bool) -> None:
+        self.pool, self.store, self.keep_models = pool, store, keep_models
         self.waiting: deque[Pack] = deque()
         self.given: dict[Any, tuple[Pack, str]] = {}
         self.load: Counter[str] = Counter()
@@ -111,14 +114,14 @@ class _Flight:
         finally:
             self._cancel()
 
-    def _look(self) -> Generator[Problem, None, None]:
+    def _look(self) -> Generator[FileProblem, None, None]:
         """Ask new nodes and count the workers, now and then."""
         if time.monotonic() - self.looked < LOOK_EVERY:
             return
-        yield from map(Problem, self.crew.look())
-        before, self.workers, self.looked = self.workers, self.crew.workers, time.monotonic()
+        yield from map(FileProblem, self.pool.look())
+        before, self.workers, self.looked = self.workers, self.pool.workers, time.monotonic()
         if before and not self.workers:
-            yield Problem("no worker is left: waiting for one")
+            yield FileProblem("no worker is left: waiting for one")
 
     def _give(self) -> None:
         """Packs to whoever has room, and to nobody who failed one before while there are others."""
@@ -126,8 +129,8 @@ class _Flight:
         while self.waiting and (free := self._with_room()):
             pack = self.waiting.popleft()
             if others := [node for node in free if self._may_have(node, pack)]:
-                node = min(others, key=lambda node: self.load[node] / self.crew.workers_of(node))
-                self.given[self.crew.give(pack, node, keep_models=self.keep_models)] = pack, node
+                node = min(others, key=lambda node: self.load[node] / self.pool.workers_of(node))
+                self.given[self.pool.give(pack, node, keep_models=self.keep_models)] = pack, node
                 self.load[node] += 1
             else:
                 kept_back.append(pack)
@@ -136,11 +139,11 @@ class _Flight:
     def _with_room(self) -> list[str]:
         """The last packs go to workers who are idle: none waits behind another while somebody is."""
         each = IN_FLIGHT if len(self.waiting) > self.workers else 1
-        return [node for node in self.crew.fit if self.load[node] < each * self.crew.workers_of(node)]
+        return [node for node in self.pool.fit if self.load[node] < each * self.pool.workers_of(node)]
 
     def _may_have(self, node: str, pack: Pack) -> bool:
         failed_on = self.failed_on.get(pack.id, ())
-        return node not in failed_on or self.crew.fit.keys() <= set(failed_on)
+        return node not in failed_on or self.pool.fit.keys() <= set(failed_on)
 
     def _back(self) -> list[Any]:
         """One that has come back, or none for a moment: Ctrl-C is answered in between."""
@@ -158,21 +161,21 @@ class _Flight:
         self.load[node] -= 1
         trained = fetched(reference, pack)
         if isinstance(trained, Trained):
-            self.crew.trust(node)
+            self.pool.mark_healthy(node)
             for trial, file in zip(pack.trials, trained.models, strict=self.keep_models):
                 self.store.keep_file(trial, file)
             self.store.write(pack, list(trained.rows))
             yield Finished(pack, trained.rows)
         elif trained.of_node:
             self.waiting.appendleft(pack)
-            if line := self.crew.doubt(node, trained.reason):
-                yield Problem(line)
+            if line := self.pool.note_failure(node, trained.reason):
+                yield FileProblem(line)
         else:
             yield from self._again(pack, node, trained.reason)
 
     def _again(self, pack: Pack, node: str, reason: str) -> Generator[GivenUp, None, None]:
         self.failed_on.setdefault(pack.id, []).append(node)
-        if len(self.failed_on[pack.id]) < MOST_FAILURES:
+        if len(self.failed_on[pack.id]) < MAX_FAILURES:
             self.waiting.append(pack)
         else:
             yield GivenUp(pack, reason)
@@ -205,6 +208,6 @@ def fetched(reference: Any, pack: Pack) -> Trained | Failure:
     return trained
 
 
-def _problems(store: Store) -> Generator[Problem, None, None]:
+def _problems(store: Store) -> Generator[FileProblem, None, None]:
     while store.problems:
-        yield Problem(store.problems.pop(0))
+        yield FileProblem(store.problems.pop(0))

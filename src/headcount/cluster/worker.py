@@ -10,12 +10,13 @@ from typing import Any
 
 import jax
 
-from headcount.cluster.belongings import unpack
-from headcount.engine.frame import Row
-from headcount.engine.kinds import kind_of
-from headcount.engine.machine import Kind, Machine, this_machine
-from headcount.engine.pack import Pack
-from headcount.engine.store import write_model
+from headcount.cluster.payload import unpack
+from headcount.engine.device import this_machine
+from headcount.engine.trainers import trainer_of
+from headcount.results.store import write_model
+from headcount.trials.machine import DeviceKind, Machine
+from headcount.trials.pack import Pack
+from headcount.trials.row import Row
 
 # One core for each worker: threads of several workers would only get into each other's way.
 ONE_CORE = ("NPROC", "PJRT_NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -40,12 +41,12 @@ class Trained:
     models: tuple[bytes, ...] = ()
 
 
-def train_pack(pack: Pack, kind: Kind, luggage: Sequence[Any], keep_models: bool) -> Trained:
+def train_pack(pack: Pack, kind: DeviceKind, payload: Sequence[Any], keep_models: bool) -> Trained:
     """The pack, trained on this worker from its first step to its last."""
     machine = machine_of_worker(kind)
-    open_luggage(luggage)
+    open_payload(payload)
     began = time.perf_counter()
-    training = kind_of(pack.trials[0]).train(pack, machine)
+    training = trainer_of(pack.trials[0]).train(pack, machine)
     training.finish()
     outcomes = training.outcomes()
     each = (time.perf_counter() - began) / len(pack.trials)
@@ -59,7 +60,7 @@ def train_pack(pack: Pack, kind: Kind, luggage: Sequence[Any], keep_models: bool
 
 
 @cache
-def machine_of_worker(kind: Kind) -> Machine:
+def machine_of_worker(kind: DeviceKind) -> Machine:
     """The device of this worker: its GPU, or one core; where it has not got that it is unfit."""
     if kind == "cpu":
         os.environ.update(dict.fromkeys(ONE_CORE, "1"))  # read when the first program is compiled
@@ -79,11 +80,11 @@ def machine_of_worker(kind: Kind) -> Machine:
     return replace(machine, lanes=1)
 
 
-def open_luggage(luggage: Sequence[Any]) -> None:
+def open_payload(payload: Sequence[Any]) -> None:
     """Open what the trials need, once in the life of a worker; it lies in the object store, in a list."""
     import ray
 
-    for parcel in luggage:
-        if parcel.hex() not in _opened:
-            unpack(ray.get(parcel))
-            _opened.add(parcel.hex())
+    for part in payload:
+        if part.hex() not in _opened:
+            unpack(ray.get(part))
+            _opened.add(part.hex())

@@ -12,7 +12,8 @@ import typer
 from headcount.commands.options import AsJson, Out
 
 if TYPE_CHECKING:
-    from headcount.engine import Store, Trial
+    from headcount.results.store import Store
+    from headcount.trials.trial import Trial
 
 DEFAULTS = {"dimension": 4, "token_dim": 4}
 LEARNING_RATES = (3e-3, 1e-2)
@@ -23,7 +24,7 @@ def collide(
     dimension: Annotated[int | None, typer.Option(help="D.", min=1, show_default="4")] = None,
     token_dim: Annotated[int | None, typer.Option(help="d.", min=1, show_default="4")] = None,
     length: Annotated[list[int], typer.Option(help="T; give it again for more.", min=2)] = [16, 64],  # noqa: B006
-    most_heads: Annotated[
+    max_heads: Annotated[
         int | None, typer.Option(help="Heads from 1 to this.", min=1, show_default="D + 2")
     ] = None,
     steps: Annotated[int, typer.Option(help="Training steps of each member.", min=100)] = 20_000,
@@ -44,23 +45,26 @@ def collide(
     from D on rare where a member was well trained. Ends with a table and a page.
     """
     from headcount.commands.training import train_in_view
-    from headcount.engine import Grid, Store, TaskChoice, Training
     from headcount.errors import HeadcountError
+    from headcount.results.store import Store
     from headcount.tasks.registry import with_defaults
+    from headcount.trials.grid import Grid
+    from headcount.trials.task_choice import TaskChoice
+    from headcount.trials.training import Training
 
     choice = TaskChoice.of(task, **with_defaults(task, DEFAULTS, dimension=dimension, token_dim=token_dim))
     built = choice.build()
     grid = Grid(
         choice,
         length=tuple(dict.fromkeys(length)),
-        heads=tuple(range(1, (most_heads or built.dimension + 2) + 1)),
+        heads=tuple(range(1, (max_heads or built.dimension + 2) + 1)),
         seed=tuple(range(seed, seed + seeds)),
         learning_rate=LEARNING_RATES,
         training=Training(steps=steps - steps % 100, train_samples=train_samples),
     )
     trials = list(grid.trials())
     options = {
-        **{"dimension": dimension, "token-dim": token_dim, "length": grid.length, "most-heads": most_heads},
+        **{"dimension": dimension, "token-dim": token_dim, "length": grid.length, "most-heads": max_heads},
         **{"steps": steps, "train-samples": train_samples, "seeds": seeds, "pairs": pairs},
         **{"candidates": candidates, "seed": seed, "out": out},
     }
@@ -98,7 +102,8 @@ def _command(task: str, options: dict[str, Any]) -> str:
 def _summary(
     found: Sequence[dict[str, Any]], missing: Sequence[tuple[int, int]], command: str
 ) -> dict[str, Any]:
-    from headcount.engine.machine import this_machine, versions
+    from headcount.engine.device import this_machine
+    from headcount.version import versions
 
     return {
         "command": command,
@@ -127,7 +132,7 @@ def _collisions(
 ) -> Iterator[dict[str, Any]]:
     """What was found for each member, kept in a file of its own as soon as it is known."""
     from headcount.errors import HeadcountError
-    from headcount.theory import collide as search
+    from headcount.theory.collisions.collide import collide as search
 
     for trial, error in best_members(trials, store):
         settings = {"trial": trial.id, "pairs": pairs, "candidates": candidates, "seed": seed}
@@ -150,7 +155,7 @@ def _collisions(
 
 
 def _write(path: Path, row: dict[str, Any]) -> None:
-    from headcount.engine.files import write_whole
+    from headcount.results.files import write_whole
 
     content = json.dumps(row, allow_nan=False).encode()
     write_whole(path, lambda file: file.write(content))

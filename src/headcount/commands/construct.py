@@ -10,11 +10,11 @@ import typer
 from headcount.commands.options import AsJson
 
 if TYPE_CHECKING:
-    from headcount.theory import Construction
-    from headcount.theory.building.worst_case import WorstCase
+    from headcount.theory.constructions.construction import Construction
+    from headcount.theory.constructions.worst_case import WorstCase
 
 
-class Kind(StrEnum):
+class ConstructionName(StrEnum):
     """Which construction."""
 
     specialise = "specialise"
@@ -22,7 +22,7 @@ class Kind(StrEnum):
 
 
 def construct(
-    kind: Annotated[Kind, typer.Argument(help="One head per coordinate, or one wide head.")],
+    kind: Annotated[ConstructionName, typer.Argument(help="One head per coordinate, or one wide head.")],
     task: Annotated[str, typer.Argument(help="The name of a task, such as bowls or max_sum.")] = "bowls",
     dimension: Annotated[int | None, typer.Option(help="D.", min=1, show_default="the task's own")] = None,
     token_dim: Annotated[int | None, typer.Option(help="d.", min=1, show_default="the task's own")] = None,
@@ -45,14 +45,15 @@ def construct(
 
     from headcount.errors import InvalidInput
     from headcount.tasks.registry import build
-    from headcount.theory import memorise, specialise
+    from headcount.theory.constructions.memorise import memorise
+    from headcount.theory.constructions.specialise import specialise
 
     if out is not None and out.suffix != ".npz":
         raise InvalidInput(f"out = {out.name}: allowed is a file that ends in .npz")
     given = {"positions": positions, "dimension": dimension, "token_dim": token_dim}
     options = {name: value for name, value in given.items() if value is not None}
     chosen = replace(build(task, **options), distribution="uniform")
-    make = specialise if kind == Kind.specialise else memorise
+    make = specialise if kind == ConstructionName.specialise else memorise
     made = make(chosen, length=length, epsilon=epsilon, seed=seed)
     if out is not None:
         _write(made, out)
@@ -70,7 +71,7 @@ def _write(made: "Construction", path: Path) -> None:
     import jax
     import numpy as np
 
-    from headcount.engine.files import write_whole
+    from headcount.results.files import write_whole
 
     leaves = jax.tree_util.tree_leaves_with_path(made.model)
     arrays = {jax.tree_util.keystr(place).lstrip("."): np.asarray(leaf) for place, leaf in leaves}

@@ -10,7 +10,7 @@ import typer
 from headcount.commands.options import AsJson
 
 if TYPE_CHECKING:
-    from headcount.theory.density import Density
+    from headcount.theory.density.approximate import Density
 
 COLUMNS = 80
 
@@ -33,9 +33,9 @@ def density(
     between 0 and 1 that ascents from many starts find, at the sharpness and degree
     asked for and below. Takes about half a minute, longer with more monomials.
     """
-    from headcount.theory.density import dense
-    from headcount.theory.recovering.expression import Expression
-    from headcount.theory.recovering.limits import check_size
+    from headcount.theory.density.approximate import approximate_target
+    from headcount.theory.density.expression import Expression
+    from headcount.theory.density.limits import check_size
 
     check_size(length=length, token_dim=token_dim, degree=degree)
     target = Expression(expression, length=length, token_dim=token_dim)
@@ -44,7 +44,7 @@ def density(
         fitted = {}
         for lower in _degrees(degree):
             say(f"degree {lower}: fitting the polynomial")
-            fitted[lower] = dense(target, **size, sharpness=sharpness, degree=lower, seed=seed)
+            fitted[lower] = approximate_target(target, **size, sharpness=sharpness, degree=lower, seed=seed)
         errors = [error for found in fitted.values() for error in _errors(found, say)]
     if as_json:
         summary = {"expression": expression, **size, **_summary(fitted[degree]), "errors": errors}
@@ -60,7 +60,7 @@ def _degrees(degree: int) -> list[int]:
 
 def _errors(found: "Density", say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
     """What is found at the sharpness asked for, at a tenth and at a hundredth of it, and without blur."""
-    from headcount.theory.density import BLUNTEST
+    from headcount.theory.density.approximate import BLUNTEST
 
     degree, sharpest = found.polynomial.basis.degree, found.recovery.sharpness
     for sharpness in (sharpest / 100, sharpest / 10, sharpest):

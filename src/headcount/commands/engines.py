@@ -13,7 +13,7 @@ from headcount.errors import InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from headcount.engine import Event
+    from headcount.running.events import Event
 
 Run = Callable[..., "Generator[Event, None, None]"]
 EngineName = Annotated[
@@ -54,13 +54,14 @@ class Engine:
     def started(self, *, quiet: bool) -> Iterator[Run]:
         """The function that runs trials into a store, for as long as there is something to run it on."""
         if self.name == "local":
-            from headcount.engine import run
+            from headcount.running.executor import run
 
             yield run
             return
         from rich.console import Console
 
-        from headcount.cluster import connected, run_on_ray
+        from headcount.cluster.connection import connected
+        from headcount.cluster.run import run_on_ray
 
         where = "starting Ray on this machine" if self.address is None else f"asking for {self.address}"
         console = Console(stderr=True)

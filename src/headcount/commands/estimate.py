@@ -26,7 +26,7 @@ def estimate(
     positions: Annotated[
         bool, typer.Option("--positions/--no-positions", help="May members see where a token stands?")
     ] = True,
-    most_heads: Annotated[int, typer.Option(help="The largest number of heads tried.", min=3, max=32)] = 8,
+    max_heads: Annotated[int, typer.Option(help="The largest number of heads tried.", min=3, max=32)] = 8,
     seed: Annotated[int, typer.Option(help="Seed of the splits and of the first start.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -35,21 +35,21 @@ def estimate(
     DATA holds `x`, the tokens [samples, length, token_dim] or whole-number
     tokens [samples, length], and `y`, a number, several or a label for each
     sequence; if lengths differ, also a `mask` that is true where a token is.
-    Small transformers with 1 to --most-heads heads learn it. Where fewer heads
+    Small transformers with 1 to --max-heads heads learn it. Where fewer heads
     stop agreeing with many, the task retrieves more things than they can.
     """
     from headcount.commands.training import train_in_view
-    from headcount.engine.files import write_whole
+    from headcount.data.files import load
     from headcount.estimate.study import Study
-    from headcount.tasks.files import load
+    from headcount.results.files import write_whole
 
     began = time.perf_counter()
     samples = load(data, target=target)  # type: ignore[arg-type]  # an unknown kind is refused in there
     command = (
         f"headcount estimate {shlex.quote(str(data))} --out {shlex.quote(str(out))} --target {target} "
-        f"--{'' if positions else 'no-'}positions --most-heads {most_heads} --seed {seed}"
+        f"--{'' if positions else 'no-'}positions --max-heads {max_heads} --seed {seed}"
     )
-    study = Study.of(samples, out, most_heads=most_heads, positions=positions, seed=seed)
+    study = Study.of(samples, out, max_heads=max_heads, positions=positions, seed=seed)
     check_writable(out)
     _is_of_the_same_data(study)
     study.check()

@@ -10,9 +10,9 @@ import typer
 from headcount.commands.options import AsJson
 
 if TYPE_CHECKING:
-    from headcount.engine.merge import Contradiction, Merged
+    from headcount.results.merge import Contradiction, Merged
 
-MOST_NAMED = 20
+MAX_NAMED = 20
 
 
 def merge(
@@ -36,8 +36,8 @@ def merge(
     """
     from rich.console import Console
 
-    from headcount.engine.merge import Contradiction
-    from headcount.engine.merge import merge as join
+    from headcount.results.merge import Contradiction
+    from headcount.results.merge import merge as join
 
     try:
         with Console(stderr=True, quiet=as_json).status("looking at the folders") as status:
@@ -57,10 +57,10 @@ def _name(error: "Contradiction") -> None:
     """A line for each of several conflicts; a single one is named by the error itself."""
     if len(error.conflicts) == 1:
         return
-    for conflict in error.conflicts[:MOST_NAMED]:
+    for conflict in error.conflicts[:MAX_NAMED]:
         print(f"headcount: {conflict.line()}", file=sys.stderr)
-    if len(error.conflicts) > MOST_NAMED:
-        print(f"headcount: and {len(error.conflicts) - MOST_NAMED:,} more", file=sys.stderr)
+    if len(error.conflicts) > MAX_NAMED:
+        print(f"headcount: and {len(error.conflicts) - MAX_NAMED:,} more", file=sys.stderr)
 
 
 def _as_json(made: "Merged") -> dict[str, object]:

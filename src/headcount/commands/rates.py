@@ -32,10 +32,11 @@ def rates(
     closest representations of sequences whose targets are 3 epsilon apart, beside
     k + 1. Takes about half a minute; minutes where F_0 must be fitted.
     """
-    from headcount.engine.machine import this_machine, versions
+    from headcount.engine.device import this_machine
     from headcount.tasks.registry import build, with_defaults
     from headcount.theory.rates import gap_rates, geometric, guaranteed, parameter_rates
     from headcount.validation import finite_number
+    from headcount.version import versions
 
     chosen = build(task, **with_defaults(task, DEFAULTS, dimension=dimension, token_dim=token_dim))
     finite_number("smallest_epsilon", smallest_epsilon, above=0, at_most=0.05)

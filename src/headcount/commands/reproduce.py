@@ -11,8 +11,12 @@ import typer
 from headcount.commands.options import AsJson, Out
 
 if TYPE_CHECKING:
-    from headcount.engine import Store, Trial
-    from headcount.reproduce import Item, Panel, Recipe, Verdict
+    from headcount.report.panel import Panel
+    from headcount.reproduce.claims import Verdict
+    from headcount.reproduce.item import Item
+    from headcount.reproduce.recipe import Recipe
+    from headcount.results.store import Store
+    from headcount.trials.trial import Trial
 
 QUICKLY = (
     "A quick run: fewer steps, seeds and lengths. It shows where the error falls; its numbers are not to "
@@ -54,8 +58,9 @@ def reproduce(
     validation errors are reported. Without --quick it wants a GPU.
     """
     from headcount.commands.training import train_in_view
-    from headcount.engine import Store
-    from headcount.reproduce import FULL, QUICK, REAL_ITEMS
+    from headcount.reproduce.catalogue import REAL_ITEMS
+    from headcount.reproduce.recipe import FULL, QUICK
+    from headcount.results.store import Store
 
     if list_items:
         _list(as_json=as_json)
@@ -89,7 +94,7 @@ def reproduce(
 def _chosen(name: str, given: dict[str, str], *, quick: bool) -> "list[Item]":
     """The items by this name, with the data that was given to one of them."""
     from headcount.errors import InvalidInput
-    from headcount.reproduce import ITEMS, REAL_ITEMS
+    from headcount.reproduce.catalogue import ITEMS, REAL_ITEMS
 
     if name not in (*ITEMS, *REAL_ITEMS, "all"):
         raise InvalidInput(f"item = {name!r}: allowed are {', '.join((*ITEMS, *REAL_ITEMS))} and all")
@@ -104,7 +109,7 @@ def _chosen(name: str, given: dict[str, str], *, quick: bool) -> "list[Item]":
 
 
 def _list(*, as_json: bool) -> None:
-    from headcount.reproduce import ITEMS, REAL_ITEMS
+    from headcount.reproduce.catalogue import ITEMS, REAL_ITEMS
 
     if as_json:
         items = (*ITEMS.values(), *REAL_ITEMS.values())
@@ -120,10 +125,10 @@ def _conclude(
     item: "Item", recipe: "Recipe", store: "Store", *, command: str, notes: list[str], quiet: bool
 ) -> dict[str, Any]:
     """Polish where that is asked for, judge, and write page, picture and frame."""
-    from headcount.engine.files import write_whole
     from headcount.report.panel_chart import panels_chart
     from headcount.report.picture import save_chart
-    from headcount.report.reproduction import write_reproduction
+    from headcount.reproduce.page import write_reproduction
+    from headcount.results.files import write_whole
 
     frame = item.rows(store.frame(), recipe, _polish(item, recipe, store, quiet=quiet))
     members = frame.drop_duplicates("trial")
@@ -168,7 +173,7 @@ def _show(item: "Item", panels: "list[Panel]", verdicts: "list[Verdict]", member
     from rich.table import Table
     from rich.text import Text
 
-    from headcount.report.reproduction import columns, written
+    from headcount.reproduce.page import columns, written
 
     console = Console(highlight=False)
     console.width = min(console.width, 80)

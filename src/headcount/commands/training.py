@@ -12,7 +12,8 @@ from headcount.commands.options import check_writable
 from headcount.errors import ClusterLost
 
 if TYPE_CHECKING:
-    from headcount.engine import Store, Trial
+    from headcount.results.store import Store
+    from headcount.trials.trial import Trial
 
 INCOMPLETE, INTERRUPTED = 1, 130
 
@@ -37,7 +38,7 @@ def train_in_view(
     """Train what the store does not hold yet, on this machine or where the engine has its own."""
     from rich.console import Console
 
-    from headcount.terminal import LiveGrid
+    from headcount.commands.terminal import LiveGrid
 
     check_writable(store.folder)
     with _ending_at_once(command), (engine or Engine()).started(quiet=quiet) as run:

@@ -9,10 +9,12 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from headcount.engine.spec import TaskChoice, Training, Trial, forget_built
+from headcount.data.arrays import DataSet
 from headcount.errors import InvalidInput
 from headcount.models.network import Parameter as AnyArray
-from headcount.tasks import DataSet
+from headcount.trials.task_choice import TaskChoice, forget_built
+from headcount.trials.training import Training
+from headcount.trials.trial import Trial
 
 
 class Split(eqx.Module):

@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as Spread
 
-from headcount.engine.machine import Machine
+from headcount.trials.machine import Machine
 
 Tree = TypeVar("Tree")
 Program = Callable[..., Any]

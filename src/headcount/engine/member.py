@@ -10,15 +10,16 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, UInt32
 
 from headcount.engine.data import Data, Split
-from headcount.engine.spec import Loss, Training, Trial
-from headcount.models import Padding, Transformer
 from headcount.models.network import Parameter as AnyArray
 from headcount.models.pooling import pool_for_training
+from headcount.models.transformer import Padding, Transformer
+from headcount.trials.training import Loss, Training
+from headcount.trials.trial import Trial
 
 Batch = tuple[Array, Array, Array | None]
 
 
-class Course(eqx.Module):
+class Schedule(eqx.Module):
     """How a member is trained: arrays, so that a pack needs one program."""
 
     learning_rate: Float[AnyArray, ""]
@@ -28,7 +29,7 @@ class Course(eqx.Module):
 
     @classmethod
     def of(cls, trial: Trial, **more: Any) -> Self:
-        """That of a trial, and what else a course of its kind has."""
+        """That of a trial, and what else a schedule of its kind has."""
         return cls(
             learning_rate=np.asarray(trial.learning_rate, np.float32),
             key=np.asarray(jax.random.PRNGKey(trial.seed)),
@@ -38,7 +39,7 @@ class Course(eqx.Module):
         )
 
 
-class Conditions(Course):
+class Conditions(Schedule):
     """What is particular to a member and never changes."""
 
     padding: Padding
@@ -106,7 +107,7 @@ def _period(
         batch = _batch(data.train, conditions, count, training.batch_size)
         loss, gradient = _loss_and_gradient(model, batch, conditions.padding, slice_size, training.loss)
         direction, state = update(gradient, state, model)
-        rate = schedule(count, conditions)
+        rate = learning_rate_at(count, conditions)
         model = jax.tree.map(lambda weight, move: weight - rate * move, model, direction)
         return (model, state, count + 1, diverged | ~jnp.isfinite(loss)), None
 
@@ -128,11 +129,11 @@ def _period(
     )
 
 
-def schedule(count: Int[Array, ""], course: Course) -> Float[Array, ""]:
+def learning_rate_at(count: Int[Array, ""], schedule: Schedule) -> Float[Array, ""]:
     """The rate: a line up from 0 over the warm-up, then a cosine down to 0 at the last step."""
-    rate = jnp.asarray(course.learning_rate)
+    rate = jnp.asarray(schedule.learning_rate)
     done, warmup, steps = (
-        jnp.asarray(number).astype(rate.dtype) for number in (count, course.warmup, course.steps)
+        jnp.asarray(number).astype(rate.dtype) for number in (count, schedule.warmup, schedule.steps)
     )
     up = done / jnp.maximum(warmup, 1)
     down = (1 + jnp.cos(jnp.pi * (done - warmup) / (steps - warmup))) / 2

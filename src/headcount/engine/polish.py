@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from headcount.engine.data import Data, Split
 from headcount.errors import InvalidInput
-from headcount.models import Transformer
+from headcount.models.transformer import Transformer
 
 _FIRST_DAMPING = 1e-3
 _LIGHTER, _HEAVIER = 1 / 3, 4.0

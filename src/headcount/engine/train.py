@@ -2,8 +2,8 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,14 +13,20 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from headcount.engine.data import Data, data_of
-from headcount.engine.judgement import sample_costs
+from headcount.engine.device import this_machine
 from headcount.engine.lanes import Program, compiled, for_each_member, on_all_devices, stack
-from headcount.engine.machine import Machine, this_machine
 from headcount.engine.member import Conditions, Member, advance, predict, start
-from headcount.engine.pack import Pack, plan
+from headcount.engine.metrics import sample_costs
 from headcount.engine.polish import polish
-from headcount.engine.spec import Training, Trial
-from headcount.models import Architecture, Padding, Transformer, pad, unpad
+from headcount.models.architecture import Architecture
+from headcount.models.padding import pad, unpad
+from headcount.models.transformer import Padding, Transformer
+from headcount.trials.machine import Machine
+from headcount.trials.outcome import Outcome
+from headcount.trials.pack import Pack
+from headcount.trials.planning import plan
+from headcount.trials.training import Training
+from headcount.trials.trial import Trial
 
 # A program, what each member gives it, and what all of them share.
 Call = tuple[Program, tuple[Any, ...], tuple[Any, ...]]
@@ -34,25 +40,6 @@ TOKENS_WORTH_TUNING, ATTENDING_TOKENS_WORTH_TUNING = 1.4e10, 1e9
 
 # A slice of the batch whose hidden features are this many numbers stays in a core's cache.
 CACHED_FEATURES = 1 << 18
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What training made of one member.
-
-    Errors are 1 for knowing nothing (engine/judgement.py), NaN if it diverged before its first evaluation;
-    `test_outputs` are what it puts out for the test samples, y standardised, where it was not polished;
-    `scores` are further measures by name.
-    """
-
-    model: Transformer
-    train_error: float
-    validation_error: float
-    test_error: float
-    best_step: int
-    diverged: bool
-    test_outputs: Float[np.ndarray, "sample output"] | None = None
-    scores: Mapping[str, float] = field(default_factory=dict)
 
 
 class ChunkByChunk(ABC):

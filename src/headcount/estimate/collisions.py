@@ -14,15 +14,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from headcount.models import Transformer
-from headcount.tasks import DataSet
-from headcount.theory.collide import pairs_of_data
-from headcount.theory.colliding.refine import refine, units_of
+from headcount.data.arrays import DataSet
+from headcount.models.transformer import Transformer
+from headcount.theory.collisions.collide import pairs_of_data
+from headcount.theory.collisions.refine import refine, units_of
 
 PAIRS, STEPS = 16, 100
 SEQUENCES = 512
 INSIDE = (0.01, 0.99)  # quantiles of every feature: where sequences are like the data
-FEWEST_VALUES = 50  # of a feature that is a number and no code
+MIN_VALUES = 50  # of a feature that is a number and no code
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Box(NamedTuple):
 def can_be_moved(data: DataSet) -> bool:
     """Whether pairs can be looked for: numbers to learn, points for tokens, and all of them there."""
     values = min(len(np.unique(data.x[:500, :, feature])) for feature in range(data.token_dim))
-    return not data.classes and data.mask is None and values >= FEWEST_VALUES
+    return not data.classes and data.mask is None and values >= MIN_VALUES
 
 
 def collisions(

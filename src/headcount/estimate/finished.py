@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from headcount.engine import Store, Trial
-from headcount.engine.store import read_shard
+from headcount.results.store import Store, read_shard
+from headcount.trials.trial import Trial
 
 
 class FinishedMembers:

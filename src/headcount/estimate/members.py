@@ -4,14 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import ceil
 
-from headcount.engine import TaskChoice, Training, Trial
-from headcount.models import Architecture
-from headcount.models.architecture import PositionInput
-from headcount.tasks import DataSet
+from headcount.data.arrays import DataSet
+from headcount.models.architecture import Architecture, PositionInput
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
+from headcount.trials.trial import Trial
 
 
 @dataclass(frozen=True)
-class Recipe:
+class MemberRecipe:
     """How each member is trained: enough for its number of heads to show, no more.
 
     - `starts`: a learning rate and a seed for each member of one number of heads; `more_starts` for another
@@ -25,7 +26,7 @@ class Recipe:
     more_starts: tuple[tuple[float, int], ...] = ((1e-2, 2), (3e-3, 3))
     width: int = 32
     hidden: int = 32
-    most_heads: int = 8
+    max_heads: int = 8
     weight_decay: float = 3e-3
     label_decay: float = 3e-2
     validation_share: float = 0.15
@@ -41,11 +42,11 @@ class Recipe:
             for rate, start in self.starts
         )
 
-    def again(self) -> "Recipe":
+    def again(self) -> "MemberRecipe":
         """The same with other starts, and twice the time to come away from them."""
         return replace(self, starts=self.more_starts, steps=2 * self.steps)
 
-    def quick(self) -> "Recipe":
+    def quick(self) -> "MemberRecipe":
         """A tenth of the steps: an estimate to begin with, and where to look closer."""
         return replace(self, steps=max(200, self.steps // 1000 * 100))
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from headcount.models import Transformer
+from headcount.models.transformer import Transformer
 
 # Shares of the largest gradient in a sequence: a token that moves the output more matters, or does a little.
 SALIENT, FAINT = 0.2, 0.1

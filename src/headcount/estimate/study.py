@@ -22,23 +22,31 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from headcount.engine import Store, Trial, this_machine
+from headcount.data.arrays import DataSet
 from headcount.engine.data import Split, data_of
-from headcount.engine.judgement import sample_costs
+from headcount.engine.device import this_machine
+from headcount.engine.metrics import sample_costs
 from headcount.errors import InvalidInput
 from headcount.estimate.collisions import SEQUENCES, Witness, can_be_moved, collisions
 from headcount.estimate.curve import Curve, Tried
 from headcount.estimate.finished import FinishedMembers
 from headcount.estimate.judge import EARLY
 from headcount.estimate.lengths import over_groups, over_two
-from headcount.estimate.members import Recipe
+from headcount.estimate.members import MemberRecipe
 from headcount.estimate.salience import FAINT, GOOD_FIT, QUANTILE, SALIENT, Salience, salience
-from headcount.estimate.verdict import Estimate, collided, decide, pooled, witnessed
-from headcount.models import Architecture, Transformer
-from headcount.models.architecture import PositionInput
-from headcount.tasks import DataSet
+from headcount.estimate.verdict import (
+    Estimate,
+    adjust_for_collisions,
+    adjust_for_pooling,
+    adjust_for_salience,
+    decide,
+)
+from headcount.models.architecture import Architecture, PositionInput
+from headcount.models.transformer import Transformer
+from headcount.results.store import Store
+from headcount.trials.trial import Trial
 
-LONGEST_TOLD = 256
+MAX_POSITION_LENGTH = 256
 STEPS_ON_GPU = 12_000
 # Positions are used where they take the error, plus this, below that share of it.
 SLACK, SHARE = 3e-3, 0.8
@@ -66,7 +74,7 @@ class Study:
 
     data: DataSet
     store: Store
-    recipe: Recipe
+    recipe: MemberRecipe
     positions: bool = True
     thorough: bool = False
     seed: int = 0
@@ -74,9 +82,9 @@ class Study:
     finished: FinishedMembers | None = None
 
     @classmethod
-    def of(cls, data: DataSet, folder: Path, *, most_heads: int, positions: bool, seed: int) -> "Study":
+    def of(cls, data: DataSet, folder: Path, *, max_heads: int, positions: bool, seed: int) -> "Study":
         """A study for this machine."""
-        recipe, on_gpu = replace(Recipe(), most_heads=most_heads), this_machine().kind == "gpu"
+        recipe, on_gpu = replace(MemberRecipe(), max_heads=max_heads), this_machine().kind == "gpu"
         if on_gpu:
             starts = recipe.starts + recipe.more_starts
             recipe = replace(recipe, steps=STEPS_ON_GPU, starts=starts, more_starts=())
@@ -114,11 +122,11 @@ class Study:
         curve, matter = self._curve(self._sweep().trials), self.salience()
         faint = matter.counts(FAINT)
         share = float(np.median(faint / self._visible(len(faint))))
-        found = pooled(decide(curve), share, count=float(np.median(faint)))
+        found = adjust_for_pooling(decide(curve), share, count=float(np.median(faint)))
         lowest = min((point.value for point in found.errors), default=np.inf)
         fits = not self.data.classes and lowest < GOOD_FIT
         tokens = matter.typical(SALIENT, QUANTILE)
-        found = witnessed(found, tokens=tokens if fits else None)
+        found = adjust_for_salience(found, tokens=tokens if fits else None)
         pairs = self._collisions(found)
         early = self.early_estimate()
         evidence = {
@@ -133,7 +141,7 @@ class Study:
             "collisions": [asdict(pair) for pair in pairs],
             "length": self.by_length(),
         }
-        found = collided(found, pairs)
+        found = adjust_for_collisions(found, pairs)
         return replace(found, evidence=evidence, machine=this_machine().name)
 
     @property
@@ -216,7 +224,7 @@ class Study:
 
     @property
     def _kinds(self) -> tuple[PositionInput, ...]:
-        return ("none", "both") if self.positions and self.data.length <= LONGEST_TOLD else ("none",)
+        return ("none", "both") if self.positions and self.data.length <= MAX_POSITION_LENGTH else ("none",)
 
     def _probe(self) -> Stage:
         """The widest members with and without positions; on a GPU the quick sweep has them anyway."""
@@ -225,7 +233,7 @@ class Study:
         trials = [
             trial
             for kind in kinds
-            for trial in replace(quick, positions=kind).trials(self.data, (quick.most_heads,), seed=self.seed)
+            for trial in replace(quick, positions=kind).trials(self.data, (quick.max_heads,), seed=self.seed)
         ]
         return Stage("Do positions help?", tuple(trials))
 
@@ -244,7 +252,7 @@ class Study:
         interval = None if self.thorough else self.early_estimate().interval
         if interval is not None:
             around = range(interval[0] - 1, interval[1] + 2)
-            heads &= {*around, self.recipe.most_heads - 1, self.recipe.most_heads}
+            heads &= {*around, self.recipe.max_heads - 1, self.recipe.max_heads}
         recipe = replace(self.recipe, positions=self.positions_used)
         challenged: set[int] = set()
         trials = self._with_another_try(recipe, sorted(heads))
@@ -273,7 +281,7 @@ class Study:
 
     @property
     def _all_heads(self) -> Sequence[int]:
-        return range(1, self.recipe.most_heads + 1)
+        return range(1, self.recipe.max_heads + 1)
 
     def _kind_in(self, trials: Sequence[Trial]) -> PositionInput:
         """The positions that these members have, or of two kinds the better one."""
@@ -292,7 +300,7 @@ class Study:
         return "both" if helps else "none"
 
     def _with_another_try(
-        self, recipe: Recipe, heads: Sequence[int], *, again: Collection[int] = ()
+        self, recipe: MemberRecipe, heads: Sequence[int], *, again: Collection[int] = ()
     ) -> tuple[Trial, ...]:
         """More starts for some head counts, and for those that did worse than fewer heads: they got stuck."""
         trials = recipe.trials(self.data, heads, seed=self.seed)

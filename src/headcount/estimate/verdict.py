@@ -105,7 +105,7 @@ def decide(curve: Curve, *, judge: Judge = FINAL) -> Estimate:
     if dimension == most or _still_falls(curve):
         reason = (
             f"the error still falls at {most} heads, the most that were tried, so D may be larger. "
-            f"Try --most-heads {min(2 * most, 32)}."
+            f"Try --max-heads {min(2 * most, 32)}."
         )
         return Estimate(None, interval, "cannot tell", None, probabilities, errors, distances, (reason,))
     reasons = tuple(_reasons(dimension, errors, distances))
@@ -114,7 +114,7 @@ def decide(curve: Curve, *, judge: Judge = FINAL) -> Estimate:
     return Estimate(dimension, interval, word, recommended, probabilities, errors, distances, reasons)
 
 
-def pooled(found: Estimate, share: float, *, count: float) -> Estimate:
+def adjust_for_pooling(found: Estimate, share: float, *, count: float) -> Estimate:
     """The estimate where so many tokens matter, this share of all: a target that moves with nearly all pools.
 
     Small falls of its curves come from members that approximate the pooling better, not from retrieval. In a
@@ -137,7 +137,7 @@ def pooled(found: Estimate, share: float, *, count: float) -> Estimate:
     )
 
 
-def witnessed(found: Estimate, *, tokens: int | None) -> Estimate:
+def adjust_for_salience(found: Estimate, *, tokens: int | None) -> Estimate:
     """The estimate beside the number of tokens that matter: where that is another, the interval holds both.
 
     A number far above D is that of a target that pools, and says nothing of D. One far below it says that the
@@ -162,7 +162,7 @@ def witnessed(found: Estimate, *, tokens: int | None) -> Estimate:
     )
 
 
-def collided(found: Estimate, pairs: Sequence[Witness]) -> Estimate:
+def adjust_for_collisions(found: Estimate, pairs: Sequence[Witness]) -> Estimate:
     """The estimate beside pairs that D − 1 and D heads cannot tell apart.
 
     Far wider gaps below D bear it out; where they are not, the interval holds D − 1 as well.

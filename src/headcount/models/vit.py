@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from headcount.data.cifar10.frames import PATCHES, SIDES
 from headcount.errors import InvalidInput
 from headcount.models.encoder import (
     AroundEncoder,
@@ -21,7 +22,6 @@ from headcount.models.encoder import (
     split_key,
 )
 from headcount.models.network import Parameter
-from headcount.tasks.frames import PATCHES, SIDES
 from headcount.validation import is_whole_number, shown, whole_number
 
 COLOURS = 3

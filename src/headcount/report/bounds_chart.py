@@ -16,7 +16,7 @@ from headcount.theory.bounds import LARGEST, QUARTER, LowerBound, Setting, lower
 COLUMN_WIDTH, ROW_HEIGHT = 46, 30
 LENGTHS = 8  # powers of two on the axis ...
 LONGEST = 10  # ... up to this one, or to the first that holds the length asked about
-MOST_HEADS = 12
+MAX_HEADS = 12
 
 STEPS = (0, 1, 3, 10)
 VACUOUS, NO_BOUND = "k ≤ 0: vacuous", "h ≥ D: no bound"
@@ -125,9 +125,9 @@ def _kind(bound: LowerBound) -> str:
 def _heads(setting: Setting) -> list[int]:
     """1 to D + 1, or to the heads asked about; thinned where they are many, but never around D."""
     most = min(max(setting.dimension + 1, setting.heads), LARGEST)
-    if most <= MOST_HEADS:
+    if most <= MAX_HEADS:
         return list(range(1, most + 1))
-    spread = np.rint(np.linspace(1, most, MOST_HEADS - 4)).astype(int).tolist()
+    spread = np.rint(np.linspace(1, most, MAX_HEADS - 4)).astype(int).tolist()
     around = {count for count in range(setting.dimension - 1, setting.dimension + 2) if 1 <= count <= most}
     return sorted({*spread, *around, setting.heads})
 

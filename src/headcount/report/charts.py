@@ -11,13 +11,13 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from headcount.estimate.cells import CELL, Section, cell_table, only_section, selected_members
 from headcount.report.colours import head_colours
 from headcount.report.error_axis import Decades, decades, scientific
+from headcount.results.cells import CELL, Section, cell_table, only_section, selected_members
 
 PLOT_HEIGHT = 380
 ROW_HEIGHT = 30
-LEGEND_ENTRY, WIDEST_ENTRY = 50, 80
+LEGEND_ENTRY, MAX_ENTRY = 50, 80
 LEGEND_OFFSET = 12
 GRADIENT_LENGTH = 280
 FADED = 0.08
@@ -201,7 +201,7 @@ def _legend(section: Section) -> alt.Legend:
         title="heads h, dashed where h < D" if section.below else "heads h",
         orient="top",
         offset=LEGEND_OFFSET - (2 * STRIP if _is_lost(section.members).any() else 0),
-        columns=alt.expr(f"max(1, floor((width - {WIDEST_ENTRY}) / {LEGEND_ENTRY}) + 1)"),
+        columns=alt.expr(f"max(1, floor((width - {MAX_ENTRY}) / {LEGEND_ENTRY}) + 1)"),
         columnPadding=14,
         symbolType="stroke",
         symbolSize=320,

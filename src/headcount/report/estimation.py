@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from headcount.engine.files import write_whole
+from headcount.data.arrays import DataSet
 from headcount.estimate.verdict import Estimate
-from headcount.models import Architecture
+from headcount.models.architecture import Architecture
 from headcount.report.estimate_charts import (
     attention_chart,
     convergence_chart,
@@ -18,7 +18,7 @@ from headcount.report.estimate_charts import (
     salience_chart,
 )
 from headcount.report.page import facts, rendered
-from headcount.tasks import DataSet
+from headcount.results.files import write_whole
 
 HABITS = (8, 12)
 HEAD_SIZE = 8  # numbers per head in the table of costs, as in the paper

@@ -11,10 +11,10 @@ import jinja2
 import pandas as pd
 import vl_convert
 
-from headcount.engine.files import write_whole
-from headcount.estimate.cells import Section, cell_table, sections
 from headcount.report.charts import error_against_length, heat_map
 from headcount.report.error_axis import scientific
+from headcount.results.cells import Section, cell_table, sections
+from headcount.results.files import write_whole
 
 
 @dataclass(frozen=True)

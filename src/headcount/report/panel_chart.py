@@ -9,11 +9,11 @@ import pandas as pd
 
 from headcount.report.colours import head_colours
 from headcount.report.error_axis import Decades, decades
-from headcount.reproduce import Panel
+from headcount.report.panel import Panel
 
 HEIGHT = 300
-MOST_TICKS = 8
-SMALLEST_TOP = 0.01  # of an axis of shares: where all are zero there is an axis too
+MAX_TICKS = 8
+MIN_TOP = 0.01  # of an axis of shares: where all are zero there is an axis too
 TITLES = {
     "heads": "heads h",
     "length": "length T",
@@ -67,7 +67,7 @@ def panel_layers(panel: Panel) -> alt.LayerChart:
     axis = decades(rows["error"])
     bars = _spread(panel, axis)
     shown = rows if panel.shares else rows.assign(error=axis.place(rows["error"]))
-    largest = max(rows["error"].max(), bars["high"].max(), SMALLEST_TOP)
+    largest = max(rows["error"].max(), bars["high"].max(), MIN_TOP)
     base = alt.Chart(alt.InlineData(values=plain(shown))).encode(
         x=_across(panel),
         y=_share(panel, largest) if panel.shares else _error(axis, panel.value),
@@ -157,7 +157,7 @@ def _sparse(values: list[float]) -> list[float]:
     """
     kept = values[:1]
     for value in values[1:]:
-        if log(value / kept[-1]) >= log(values[-1] / values[0]) / MOST_TICKS:
+        if log(value / kept[-1]) >= log(values[-1] / values[0]) / MAX_TICKS:
             kept.append(value)
     return kept
 

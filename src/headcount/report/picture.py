@@ -7,8 +7,8 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from headcount.engine.files import write_whole
 from headcount.errors import InvalidInput
+from headcount.results.files import write_whole
 
 PIXELS_PER_INCH = 192
 

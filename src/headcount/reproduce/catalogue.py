@@ -2,11 +2,9 @@
 
 from headcount.reproduce import (
     bowls,
-    cifar10,
     figure1,
     figure3,
     figure4,
-    msmarco,
     rivals,
     sensitivity,
     table2,
@@ -16,7 +14,8 @@ from headcount.reproduce import (
     wide_head,
 )
 from headcount.reproduce.item import Item
-from headcount.reproduce.real_item import RealItem
+from headcount.reproduce.real import cifar10, msmarco
+from headcount.reproduce.real.item import RealItem
 
 _MODULES = (
     *(table2, table3, table4, table5),

@@ -2,12 +2,13 @@
 
 import pandas as pd
 
-from headcount.engine import Grid
+from headcount.report.panel import Panel
 from headcount.reproduce import figure4, table2
 from headcount.reproduce.claims import Verdict, falls
-from headcount.reproduce.item import Item, Panel
+from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe
 from headcount.reproduce.summary import summarise
+from headcount.trials.grid import Grid
 
 D = 4
 SHOWN = 2  # heads of panel b

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from headcount.engine import Grid
+from headcount.report.panel import Panel
 from headcount.reproduce.claims import Verdict, slope_interval
-from headcount.reproduce.item import Item, Panel
+from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe, maxima
 from headcount.reproduce.summary import at_selected_rate, summarise
+from headcount.trials.grid import Grid
 
 D = 4
 HEADS = (1, 2, 3, 4, 5)

@@ -10,8 +10,11 @@ chosen.
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headcount.engine import Grid, TaskChoice, Training, Trial
 from headcount.reproduce.paper import LENGTHS
+from headcount.trials.grid import Grid
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
+from headcount.trials.trial import Trial
 from headcount.validation import whole_number
 
 

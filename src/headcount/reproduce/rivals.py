@@ -2,11 +2,12 @@
 
 import pandas as pd
 
-from headcount.engine import Grid
+from headcount.report.panel import Panel
 from headcount.reproduce.claims import Verdict
-from headcount.reproduce.item import Item, Panel
+from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe, maxima
 from headcount.reproduce.summary import summarise
+from headcount.trials.grid import Grid
 
 D = 4
 HEADS = (1, 2, 3, 4, 5)

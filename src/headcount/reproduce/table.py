@@ -5,12 +5,14 @@ from typing import Any
 
 import pandas as pd
 
-from headcount.engine import Grid, TaskChoice
+from headcount.report.panel import Panel
 from headcount.reproduce.claims import Verdict, falls, grows_with_length, no_worse, within
-from headcount.reproduce.item import Item, Panel
+from headcount.reproduce.item import Item
 from headcount.reproduce.paper import Published
 from headcount.reproduce.recipe import Recipe
 from headcount.reproduce.summary import summarise
+from headcount.trials.grid import Grid
+from headcount.trials.task_choice import TaskChoice
 
 
 def table_item(

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from headcount.tasks.coordinates import Bowl, Projection
 from headcount.tasks.placement import place_directions, place_wells
 from headcount.tasks.positions import position_sets
-from headcount.tasks.registry import register
+from headcount.tasks.registry import register_task
 from headcount.tasks.retrieval import OuterFunction, RetrievalTask
 from headcount.validation import whole_number
 
@@ -23,7 +23,7 @@ PositionChoice = str | Sequence[int | str | Sequence[int]]
 _Options = ParamSpec("_Options")
 
 
-@register("max_sum")
+@register_task("max_sum")
 def max_sum(
     *,
     dimension: int = 4,
@@ -57,7 +57,7 @@ def max_sum(
     )
 
 
-@register("bowls")
+@register_task("bowls")
 def bowls(
     *,
     dimension: int = 4,
@@ -89,7 +89,7 @@ def bowls(
     )
 
 
-@register("extremes")
+@register_task("extremes")
 def extremes(*, positions: PositionChoice = "all") -> RetrievalTask:
     """Target y = max_t x(t) + min_t x(t), x(t) uniform in [0,1]: the smallest task that needs two things.
 
@@ -155,7 +155,7 @@ def _combined_by(
 
     task.__name__ = task.__qualname__ = name
     task.__doc__ = outer.__doc__
-    return register(name)(task)
+    return register_task(name)(task)
 
 
 bowls_product = _combined_by(product, "bowls_product", bowls)

@@ -14,12 +14,12 @@ _Builder = TypeVar("_Builder", bound=Callable[..., RetrievalTask])
 TASKS: dict[str, Callable[..., RetrievalTask]] = {}
 
 
-def register(name: str) -> Callable[[_Builder], _Builder]:
+def register_task(name: str) -> Callable[[_Builder], _Builder]:
     """Give a task a name, so that grids, files and the command line can ask for it.
 
     A name is never taken over: results already stored under it would silently mean another task.
 
-    >>> @register("first entry")
+    >>> @register_task("first entry")
     ... def first_entry(*, token_dim: int = 2) -> RetrievalTask:
     ...     entry = lambda token: token[0]
     ...     return RetrievalTask(
@@ -85,6 +85,6 @@ def _nearest(name: str, names: Iterable[str]) -> str:
     return f", did you mean {nearest[0]!r}" if nearest else ""
 
 
-def comes_along(name: str) -> bool:
+def is_builtin(name: str) -> bool:
     """Whether the task is one of headcount's own, and not registered by a user."""
     return name in TASKS and TASKS[name].__module__.startswith("headcount.")

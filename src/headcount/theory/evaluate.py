@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float
 
-from headcount.models import Transformer
+from headcount.models.transformer import Transformer
 
 Sequences = Float[Array, "sequence length token_dim"]
 

@@ -8,17 +8,19 @@ import jax
 import numpy as np
 
 from headcount.errors import InvalidInput
-from headcount.models import Architecture, Transformer
-from headcount.tasks import RetrievalTask, check
+from headcount.models.architecture import Architecture
+from headcount.models.transformer import Transformer
 from headcount.tasks.library import bowls
+from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.assumptions.checks import check_assumptions
 from headcount.theory.bounds import Setting, lower_bound
-from headcount.theory.building.construction import Construction
-from headcount.theory.building.coordinates import coordinates_of
-from headcount.theory.building.outer import Outer
-from headcount.theory.building.shallow import OutOfReach
-from headcount.theory.colliding.pigeonhole import pigeonhole
-from headcount.theory.memorise import plan_memorise
-from headcount.theory.specialise import specialise
+from headcount.theory.collisions.pigeonhole import pigeonhole
+from headcount.theory.constructions.construction import Construction
+from headcount.theory.constructions.coordinates import coordinates_of
+from headcount.theory.constructions.memorise import plan_memorise
+from headcount.theory.constructions.outer import Outer
+from headcount.theory.constructions.shallow import OutOfReach
+from headcount.theory.constructions.specialise import specialise
 from headcount.validation import finite_number
 
 
@@ -108,7 +110,11 @@ def _down_to_the_finest(
 def guaranteed(task: RetrievalTask, *, length: int, seed: int = 0) -> tuple[str, ...]:
     """What the predicted exponents rest on, checked on the task and on the bowls of `gap_rates`."""
     constructed = specialise(task, length=length, epsilon=max(EPSILONS), seed=seed).guarantees
-    lacking = [finding for finding in check(_TWO_BOWLS, length=8).select("2") if finding.verdict != "holds"]
+    lacking = [
+        finding
+        for finding in check_assumptions(_TWO_BOWLS, length=8).select("2")
+        if finding.verdict != "holds"
+    ]
     lines = [f"assumption 2 of the two bowls: {finding.clause} {finding.verdict}" for finding in lacking]
     return (*constructed, *(lines or ["assumption 2 of the two bowls holds: k is theirs"]))
 

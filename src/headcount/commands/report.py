@@ -1,0 +1,76 @@
+"""`headcount report`: the page of a results folder, from its rows alone."""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Collection
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headcount.commands.options import AsJson
+from headcount.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from headcount.results.store import Store
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Make the page again, from the results alone."""
+    from headcount.results.store import Store
+
+    store = Store(folder)
+    refuse_estimate(store)
+    report_on(
+        store,
+        title=folder.resolve().name,
+        command=f"headcount report {shlex.quote(str(folder))}",
+        as_json=as_json,
+    )
+
+
+def refuse_estimate(store: "Store") -> None:
+    """An estimate's page is not written over by a sweep's, which says other things."""
+    if os.path.exists(store.estimate):  # noqa: PTH110  # unlike a path's own, it takes any name
+        raise InvalidInput(
+            f"{store.folder}: holds an estimate, and `headcount estimate` writes its page; "
+            "allowed is another folder"
+        )
+
+
+def report_on(
+    store: "Store", *, title: str, command: str, as_json: bool, reported: Collection[str] = ()
+) -> None:
+    """Write the page of a results folder and say what it shows."""
+    from headcount.report.page import write_page
+    from headcount.results.transitions import transitions
+
+    frame = store.frame()
+    for problem in store.problems:
+        if problem not in reported:
+            print(f"headcount: {problem}", file=sys.stderr)
+    if frame.empty:
+        raise InvalidInput(f"{store.folder}: holds no finished trial")
+    found = transitions(frame)
+    write_page(
+        frame, store.page, title=title, findings=[str(transition) for transition in found], command=command
+    )
+    failed = int((frame["status"] == "diverged").sum())
+    if as_json:
+        summary = {
+            "members": len(frame),
+            "failed": failed,
+            "transitions": [{**asdict(transition), "clear": transition.clear} for transition in found],
+            "page": str(store.page),
+        }
+        print(json.dumps(summary, indent=2))
+        return
+    for transition in found:
+        print(transition)
+    print(f"{len(frame)} members, {failed} failed. Page: {store.page}")

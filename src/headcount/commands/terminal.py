@@ -1,0 +1,175 @@
+"""What a person sees while members train: a heads × length grid of errors that fills in."""
+
+import math
+import time
+from collections.abc import Iterable
+from types import TracebackType
+
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from headcount.running.events import Advanced, Event, FileProblem, Finished, GivenUp, Planned, Staffed
+from headcount.trials.trial import Trial
+
+CELL_WIDTH = 11
+TELL_EVERY = 30.0  # seconds between lines where there is no terminal to draw on
+LEVELS = ((1e-3, "green"), (1e-2, "yellow"), (math.inf, "red"))
+
+
+class Cell:
+    """The members of one number of heads and one length; drawn anew only after it was told something."""
+
+    def __init__(self) -> None:
+        self.errors: dict[str, float] = {}
+        self.unfinished: set[str] = set()
+        self._drawn: Text | None = None
+
+    def tell(self, trial: str, error: float, *, finished: bool) -> None:
+        """A member came to this error."""
+        self._drawn = None
+        self.errors[trial] = error
+        if finished:
+            self.unfinished.discard(trial)
+
+    def draw(self) -> Text:
+        """The best error, bright once all members are finished."""
+        self._drawn = self._drawn or self._draw()
+        return self._drawn
+
+    def _draw(self) -> Text:
+        best = min(filter(math.isfinite, self.errors.values()), default=None)
+        if best is None:
+            return Text("·" if self.unfinished else "✓", style="dim")
+        colour = next(colour for limit, colour in LEVELS if best <= limit)
+        return Text(f"{best:.1e}", style=f"dim {colour}" if self.unfinished else colour)
+
+
+class LiveGrid:
+    """A view of a run: it is told events and draws them, or says now and then in a line how far it is.
+
+    What it draws costs as much as there are cells, however many members they have.
+    """
+
+    def __init__(self, trials: Iterable[Trial], console: Console, *, quiet: bool = False) -> None:
+        self.trials = tuple(trials)
+        self.quiet = quiet
+        self.problems: list[str] = []
+        self.given_up = 0
+        self.progress: dict[str, float] = {}
+        self.made = self.already = 0.0
+        self.finished = self.finished_before = 0
+        self.staffed: Staffed | None = None
+        self.began = self.told = time.monotonic()
+        self.console = console
+        self.grids: dict[tuple[str, int], dict[tuple[int, int], Cell]] = {}
+        self.cells: dict[str, Cell] = {}
+        for trial in self.trials:
+            grid = self.grids.setdefault((trial.task.name, trial.task.dimension), {})
+            cell = grid.setdefault((trial.architecture.heads, trial.length), Cell())
+            cell.unfinished.add(trial.id)
+            self.cells[trial.id] = cell
+        self.live = Live(console=console, refresh_per_second=4, get_renderable=self.draw, transient=False)
+
+    def __enter__(self) -> "LiveGrid":
+        if self.console.is_terminal and not self.quiet:
+            self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.live.stop()
+
+    def tell(self, event: Event) -> None:
+        """Take note of what happened."""
+        match event:
+            case Planned(finished=finished):
+                for trial in self.cells.keys() & finished.keys():
+                    self._note(trial, finished[trial], 1.0)
+                self.already, self.finished_before = self.fraction, self.finished
+                self.began = time.monotonic()
+            case Advanced(pack=pack, step=step, errors=errors):
+                for member, error in zip(pack.trials, errors, strict=True):
+                    # A pack is only finished once its rows are on disk.
+                    self._note(member.id, error, min(step / member.training.steps, 0.99))
+            case Finished(rows=rows):
+                for row in rows:
+                    self._note(row.trial, row.validation_error, 1.0)
+            case Staffed():
+                self.staffed = event
+            case GivenUp(pack=pack, reason=reason):
+                self.given_up += len(pack.trials)
+                self._say(f"pack {pack.id} of {len(pack.trials)} members is given up: {reason}", "red")
+            case FileProblem(line=line):
+                self.problems.append(line)
+                self._say(line, "yellow")
+        self._say_progress()
+
+    def _say_progress(self) -> None:
+        """A plain line for a log, where the grid cannot be drawn."""
+        if self.console.is_terminal or self.quiet or time.monotonic() - self.told < TELL_EVERY:
+            return
+        self.told = time.monotonic()
+        self._say("; ".join(line.plain for line in self._progress_lines()), "dim")
+
+    def _note(self, trial: str, error: float, progress: float) -> None:
+        before = self.progress.get(trial, 0.0)
+        self.progress[trial] = progress
+        self.made += progress - before
+        self.finished += (progress == 1.0) - (before == 1.0)
+        self.cells[trial].tell(trial, error, finished=progress == 1.0)
+
+    def _say(self, line: str, style: str) -> None:
+        # In one piece, however long: a name cut in two can be neither searched for nor copied.
+        self.console.print(Text(f"headcount: {line}", style=style), soft_wrap=True)
+
+    @property
+    def fraction(self) -> float:
+        """How much of all steps is made."""
+        return self.made / max(1, len(self.trials))
+
+    def draw(self) -> RenderableType:
+        """One line of progress, and the grids below it."""
+        tables = [
+            self._table(f"{task}, D = {dimension}" if dimension else task, cells, lengths)
+            for (task, dimension), cells in self.grids.items()
+            for lengths in self._fitting(sorted({length for _, length in cells}))
+        ]
+        # On top, where a low terminal does not cut it off.
+        return Group(*self._progress_lines(), Columns(tables, padding=(0, 1)))
+
+    def _fitting(self, lengths: list[int]) -> list[list[int]]:
+        """The lengths in runs that fit the width of the terminal side by side."""
+        most = max(1, (self.console.width - 10) // CELL_WIDTH)
+        return [lengths[start : start + most] for start in range(0, len(lengths), most)]
+
+    def _table(self, title: str, cells: dict[tuple[int, int], Cell], lengths: list[int]) -> Table:
+        table = Table(title=title, title_justify="left", title_style="bold")
+        table.add_column("heads", justify="right")
+        for length in lengths:
+            table.add_column(f"T = {length}", justify="right", min_width=7)
+        for heads in sorted({heads for heads, _ in cells}):
+            row = (cells.get((heads, length)) for length in lengths)
+            table.add_row(
+                str(heads), *(Text("·", style="dim") if cell is None else cell.draw() for cell in row)
+            )
+        return table
+
+    def _progress_lines(self) -> list[Text]:
+        line = f"{self.finished:,} of {len(self.trials):,} members, {self.fraction:.0%} of the steps"
+        made, took = self.fraction - self.already, time.monotonic() - self.began
+        if made > 0.02 and self.finished < len(self.trials):
+            line += f", about {_duration(took * (1 - self.fraction) / made)} left"
+        lines = [line]
+        if self.staffed is not None:
+            rate = (self.finished - self.finished_before) / max(took, 1e-9)
+            workers, packs = self.staffed.workers, self.staffed.in_flight
+            lines.append(f"{workers:,} workers, {packs:,} packs in flight, {rate:.2g} members per second")
+        return [Text(line, style="dim") for line in lines]
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

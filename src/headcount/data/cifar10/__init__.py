@@ -1,0 +1,1 @@
+"""CIFAR-10 from the files it is distributed in, and images in larger frames."""

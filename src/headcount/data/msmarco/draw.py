@@ -1,0 +1,156 @@
+"""Queries drawn from a collection, with every passage that they need."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from headcount.data.msmarco.pools import Question
+from headcount.data.msmarco.source import Collection, Judged, Options, refused
+from headcount.data.msmarco.texts import Texts, texts_of
+from headcount.data.msmarco.wordpiece import WordPiece
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The queries of one split by name, and what a search found for each."""
+
+    judged: Judged
+    names: list[str]
+    found: dict[str, list[str]]
+
+    def named(self) -> Iterator[tuple[str, str, str]]:
+        """Every passage that is named for these queries: by which file, for which query, its name."""
+        for query in self.names:
+            yield from ((self.judged.where, query, passage) for passage in self.judged.relevant[query])
+            if self.judged.run:
+                yield from ((self.judged.run.where, query, passage) for passage in self.found[query])
+
+
+class Numbered:
+    """Texts numbered as they come; texts with the same tokens have one number."""
+
+    def __init__(self, tokenizer: WordPiece) -> None:
+        self._tokenizer = tokenizer
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._by_name: dict[str, int] = {}
+
+    def add(self, name: str, text: str) -> bool:
+        """Number a text; false where the name stood for another one before."""
+        tokens = tuple(self._tokenizer.ids(text))
+        number = self._numbers.setdefault(tokens, len(self._numbers))
+        before = self._by_name.get(name, number)
+        self._by_name[name] = number
+        return before == number
+
+    def __getitem__(self, name: str) -> int:
+        return self._by_name[name]
+
+    def numbers(self, names: list[str]) -> list[int]:
+        """The numbers of the texts with these names."""
+        return [self._by_name[name] for name in names]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def texts(self) -> Texts:
+        """The texts in the order of their numbers."""
+        return texts_of(list(self._numbers))
+
+
+def drawn(collection: Collection, options: Options) -> tuple[Drawn, Drawn]:
+    """Queries to learn from and to validate on, a tenth more than wanted: some will turn out unusable.
+
+    Where training queries are held back but are too few for both, each side gets its share.
+    """
+    generator = np.random.default_rng(options.seed)
+    wanted = [count + count // 10 for count in (options.max_train, options.max_validation)]
+    ours = _shuffled(collection.train, generator)
+    if options.validation == "heldout" and len(ours) < 2:
+        found = "has one query alone that can be used"
+        raise refused(collection.train.where, found, "two or more, to learn from one and validate on another")
+    if options.validation == "heldout":
+        held = min(wanted[1], max(1, len(ours) * wanted[1] // sum(wanted)))
+        judged, ours, theirs = collection.train, ours[held:], ours[:held]
+    elif collection.dev is not None:
+        judged, theirs = collection.dev, _shuffled(collection.dev, generator)[: wanted[1]]
+    else:
+        raise refused(collection.where, "has no development set", "queries.dev.tsv and qrels.dev.tsv")
+    return _with_found(collection.train, ours[: wanted[0]], options), _with_found(judged, theirs, options)
+
+
+def passages_for(
+    splits: tuple[Drawn, Drawn], collection: Collection, tokenizer: WordPiece, *, others: int, seed: int
+) -> Numbered:
+    """Every passage that the queries name, and a random `others` of the rest, in one reading."""
+    needed = {passage for split in splits for _, _, passage in split.named()}
+    passages = Numbered(tokenizer)
+    generator = random.Random(seed)
+    sample: list[tuple[str, str]] = []
+    count = seen = 0
+
+    def add(name: str, text: str) -> None:
+        if not passages.add(name, text):
+            raise refused(collection.where, f"has passage {name} twice, with different texts", "each once")
+
+    for name, text in collection.passages():
+        count += 1
+        if name in needed:
+            add(name, text)
+            continue
+        seen += 1
+        if len(sample) < others:
+            sample.append((name, text))
+        elif (place := generator.randrange(seen)) < others:
+            sample[place] = (name, text)
+    for name, text in sample:
+        add(name, text)
+    for split in splits:
+        for where, query, passage in split.named():
+            if passage not in passages:
+                found = f"has {count} passages and lacks {passage}, which {where} names for query {query}"
+                raise refused(collection.where, found, "a whole collection, with every passage that is named")
+    return passages
+
+
+def questions(split: Drawn, queries: Numbered, passages: Numbered) -> list[Question]:
+    """The queries of a split by number, with the numbers of their passages.
+
+    Where the same words are asked under two names, what answers one answers the other too.
+    """
+    answers: dict[int, list[int]] = {}
+    for name in split.names:
+        queries.add(name, split.judged.texts[name])
+        answers.setdefault(queries[name], []).extend(passages.numbers(split.judged.relevant[name]))
+    return [
+        Question(
+            queries[name],
+            relevant=_distinct([*passages.numbers(split.judged.relevant[name]), *answers[queries[name]]]),
+            listed=_distinct(passages.numbers(split.found[name])),
+        )
+        for name in split.names
+    ]
+
+
+def _distinct(numbers: list[int]) -> np.ndarray:
+    return np.array(list(dict.fromkeys(numbers)), np.int64)
+
+
+def _shuffled(judged: Judged, generator: np.random.Generator) -> list[str]:
+    """The queries that have words, an answer, and passages in the run where there is one, in random order."""
+    names = [name for name in judged.relevant if judged.run is None or name in judged.run.queries]
+    if not names and judged.run:
+        raise refused(judged.run.where, f"has no query that {judged.where} has", "one or more")
+    asked = [name for name in names if judged.texts[name].strip()]
+    if not asked:
+        raise refused(
+            judged.where, f"names {len(names)} queries, and all of them are blank", "queries of words"
+        )
+    return [asked[place] for place in generator.permutation(len(asked))]
+
+
+def _with_found(judged: Judged, names: list[str], options: Options) -> Drawn:
+    if judged.run is None:
+        return Drawn(judged, names, {name: [] for name in names})
+    return Drawn(judged, names, judged.run.found(names, 2 * options.length))

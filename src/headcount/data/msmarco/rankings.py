@@ -1,0 +1,144 @@
+"""Ranking as a task: a query, T candidate passages, one of them right."""
+
+import hashlib
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Integer
+
+from headcount.data.msmarco.texts import Texts
+from headcount.errors import InvalidInput
+from headcount.validation import whole_number
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """One list of candidates for each query; negatives stand hardest first.
+
+    What a model reads are `candidates` and `label`: there the order is drawn from the seed, so that the place
+    of the positive, and of the hard ones, says nothing.
+
+    >>> lists = Lists(np.array([0]), np.array([7]), np.array([[4, 5, 6]]))
+    >>> sorted(lists.at(3).candidates[0].tolist()), lists.candidates[0, lists.label[0]].item()
+    ([4, 5, 7], 7)
+    """
+
+    query: Integer[np.ndarray, " list"]
+    positive: Integer[np.ndarray, " list"]
+    negatives: Integer[np.ndarray, "list negative"]
+    seed: int = 0
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    @property
+    def length(self) -> int:
+        """T: the positive and its negatives."""
+        return 1 + self.negatives.shape[1]
+
+    def at(self, length: int) -> "Lists":
+        """The positive and the T - 1 hardest negatives."""
+        length = whole_number("length", length, at_least=2, at_most=self.length)
+        return replace(self, negatives=self.negatives[:, : length - 1])
+
+    def take(self, rows: np.ndarray) -> "Lists":
+        """Some of the lists, by place or by truth value."""
+        return replace(
+            self, query=self.query[rows], positive=self.positive[rows], negatives=self.negatives[rows]
+        )
+
+    @cached_property
+    def passages(self) -> Integer[np.ndarray, "list candidate"]:
+        """The positive first, then the negatives: for counting and checking, not for a model."""
+        return np.concatenate([self.positive[:, None], self.negatives], axis=1)
+
+    @cached_property
+    def candidates(self) -> Integer[np.ndarray, "list candidate"]:
+        """The passages in the order in which a model reads them."""
+        return np.take_along_axis(self.passages, self._order, axis=1)
+
+    @cached_property
+    def label(self) -> Integer[np.ndarray, " list"]:
+        """Where the positive stands among the candidates."""
+        return self._order.argmin(axis=1)
+
+    @cached_property
+    def _order(self) -> np.ndarray:
+        random = np.random.default_rng([self.seed, self.length])
+        return random.permuted(np.tile(np.arange(self.length), (len(self), 1)), axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Rankings:
+    """Lists to learn from and lists to validate on, which share no query and no passage.
+
+    - `left_out`: how many queries were left out to keep it so, or because they had too few negatives.
+    """
+
+    name: str
+    passages: Texts
+    queries: Texts
+    train: Lists
+    validation: Lists
+    left_out: int = 0
+
+    def __post_init__(self) -> None:
+        for split, lists in (("train", self.train), ("validation", self.validation)):
+            if not len(lists):
+                raise InvalidInput(f"{self.name}: {split} has no queries; one or more are needed")
+            for what, numbers, texts in (
+                ("query", lists.query, self.queries),
+                ("passage", lists.passages, self.passages),
+            ):
+                if numbers.min() < 0 or numbers.max() >= len(texts):
+                    wrong = int(numbers.min() if numbers.min() < 0 else numbers.max())
+                    raise InvalidInput(f"{self.name}: {split} names {what} {wrong}; there are {len(texts)}")
+        check_disjoint(self)
+
+    def at(self, length: int) -> "Rankings":
+        """The same queries with T candidates each: the positive and the T - 1 hardest negatives."""
+        whole_number(f"{self.name}: length", length, at_least=2, at_most=self.train.length)
+        return replace(self, train=self.train.at(length), validation=self.validation.at(length))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything that a model may read."""
+        digest = hashlib.sha256()
+        parts = (
+            lists for split in (self.train, self.validation) for lists in (split.query, split.candidates)
+        )
+        texts = (part for all_of in (self.passages, self.queries) for part in (all_of.tokens, all_of.offsets))
+        for part in (*parts, self.train.label, self.validation.label, *texts):
+            digest.update(repr(part.shape).encode() + part.astype(np.int64).tobytes())
+        return digest.hexdigest()[:16]
+
+
+def check_disjoint(rankings: Rankings) -> None:
+    """Refuses what would give answers away: texts in both splits, and negatives that equal their positive.
+
+    Texts are compared by their tokens: the same words under another number are the same text.
+    """
+    train, validation = rankings.train, rankings.validation
+    asked, alike = rankings.queries.first_alike(), rankings.passages.first_alike()
+    for what, in_both in (
+        ("query", shared(asked, train.query, validation.query)),
+        ("passage", shared(alike, train.passages, validation.passages)),
+    ):
+        if len(in_both):
+            raise InvalidInput(
+                f"{rankings.name}: train and validation share {what} {in_both[0]} ({len(in_both)} in all); "
+                "none may be in both"
+            )
+    for split, lists in (("train", train), ("validation", validation)):
+        twice = (alike[lists.negatives] == alike[lists.positive][:, None]).any(axis=1)
+        if twice.any():
+            raise InvalidInput(
+                f"{rankings.name}: {split} has a negative with the text of the positive for query "
+                f"{lists.query[twice][0]}; none may have"
+            )
+
+
+def shared(alike: np.ndarray, one: np.ndarray, other: np.ndarray) -> Integer[np.ndarray, " text"]:
+    """The texts, each by the first number with its tokens, that are on both sides."""
+    return np.intersect1d(alike[one], alike[other])

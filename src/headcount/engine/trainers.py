@@ -1,0 +1,82 @@
+"""The kinds of trials that a run can train: how each is put into packs, started, trained and read back."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+from headcount.engine.train import PackTraining, initial_state
+from headcount.models.transformer import Transformer
+from headcount.trials.machine import Machine
+from headcount.trials.outcome import Outcome
+from headcount.trials.pack import Pack
+from headcount.trials.planning import plan
+from headcount.trials.trial import Trial
+
+
+class PackInTraining(Protocol):
+    """A pack under way, one chunk at a time; `state` is all that must be kept to go on."""
+
+    state: Any
+
+    @property
+    def step(self) -> int:
+        """How many steps every member has made."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are made."""
+
+    @property
+    def errors(self) -> Float[np.ndarray, " member"]:
+        """The error of each member so far."""
+
+    def compile(self) -> float:
+        """Make its programs ready; returns the seconds it took."""
+
+    def chunk(self) -> None:
+        """Advance every member a little."""
+
+    def finish(self) -> None:
+        """Make all steps that are left."""
+
+    def outcomes(self) -> list[Outcome]:
+        """What became of each member."""
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """What a run needs to know of one kind of trials.
+
+    - `plan`: puts trials into packs that share a program and fit the machine.
+    - `train`: the training of a pack, from its start or from a state that was kept.
+    - `start`: the state of a pack before its first step, in NumPy arrays.
+    - `blank`: a model of a trial's shape, whatever its weights.
+    """
+
+    plan: Callable[[Iterable[Trial], Machine], list[Pack]]
+    train: Callable[..., PackInTraining]
+    start: Callable[[Pack], Any]
+    blank: Callable[[Trial], Any]
+
+
+def _transformer(trial: Trial) -> Transformer:
+    return Transformer.initialise(trial.architecture, seed=trial.seed)
+
+
+TRAINERS: dict[type[Trial], Trainer] = {Trial: Trainer(plan, PackTraining, initial_state, _transformer)}
+
+
+def trainer_of(trial: Trial) -> Trainer:
+    """The kind of a trial."""
+    return TRAINERS[type(trial)]
+
+
+def plan_all(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
+    """All trials in packs, kind by kind."""
+    by_type: dict[type[Trial], list[Trial]] = {}
+    for trial in trials:
+        by_type.setdefault(type(trial), []).append(trial)
+    return [pack for kind, group in by_type.items() for pack in TRAINERS[kind].plan(group, machine)]

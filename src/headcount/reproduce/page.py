@@ -1,0 +1,124 @@
+"""An item of the reproduction as rows for people: in a terminal, and on a page of its own."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from headcount.report.error_axis import scientific
+from headcount.report.page import facts, rendered
+from headcount.report.panel import Panel
+from headcount.report.panel_chart import panel_chart
+from headcount.reproduce.claims import Verdict
+from headcount.reproduce.item import Item
+from headcount.results.files import write_whole
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A panel as the template shows it."""
+
+    title: str
+    chart: dict[str, Any]
+    names: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    shares: bool
+
+
+def write_reproduction(
+    item: Item,
+    panels: Sequence[Panel],
+    verdicts: Sequence[Verdict],
+    frame: pd.DataFrame,
+    path: Path,
+    *,
+    command: str,
+    notes: Sequence[str] = (),
+) -> None:
+    """The page of an item, whole or not at all."""
+    figures = [
+        Figure(panel.title, panel_chart(panel).to_dict(), columns(panel), list(written(panel)), panel.shares)
+        for panel in panels
+    ]
+    page = rendered(
+        "reproduction.html",
+        title=item.title,
+        about=item.about,
+        findings=[tally(verdicts), *notes],
+        verdicts=verdicts,
+        figures=figures,
+        command=command,
+        facts=facts(frame, failed=int((frame["status"] == "diverged").sum())),
+    )
+    write_whole(path, lambda file: file.write(page.encode()))
+
+
+def tally(verdicts: Sequence[Verdict]) -> str:
+    """How many claims hold, in a sentence.
+
+    >>> tally([Verdict("a", True, ""), Verdict("b", None, "")])
+    '1 of 2 claims holds here; of 1 this run cannot tell.'
+    """
+    holding, open_ = (sum(verdict.holds is value for verdict in verdicts) for value in (True, None))
+    hold = "hold" if holding != 1 else "holds"
+    rest = f"; of {open_} this run cannot tell" if open_ else ""
+    return f"{holding} of {len(verdicts)} claims {hold} here{rest}."
+
+
+def columns(panel: Panel) -> tuple[str, ...]:
+    """The names above what `written` gives."""
+    first, paper = (_short(panel.lines), _short(panel.across)), "paper" in panel.table
+    if panel.shares:
+        return (*first, *(["paper"] if paper else []), "ours", "failed")
+    if not paper:
+        return (*first, "min", "median", "mean ± std", "failed")
+    beside_paper = (*first, "paper", "min", "median", "mean ± std", "failed", "ratio")
+    return (*beside_paper, "validation", "selected", "polished")
+
+
+def written(panel: Panel) -> Iterator[tuple[str, ...]]:
+    """Each cell as text: the paper's number, ours, and ours over the paper's."""
+    for row in panel.table.sort_values([panel.lines, panel.across]).to_dict(orient="records"):
+        ours = (scientific(row["min"]), scientific(row["median"]), _spread(row))
+        failed = f"{row['failed']} of {row['members']}" if row["failed"] else "0"
+        place = (_number(row[panel.lines]), _number(row[panel.across]))
+        if panel.shares:
+            paper = (percent(row["paper"]),) if "paper" in row else ()
+            yield (*place, *paper, f"{percent(row['mean'])} ± {percent(row['std'])}", failed)
+        elif "paper" not in row:
+            yield (*place, *ours, failed)
+        else:
+            chosen = ("validation", "selected", "polished_test")
+            beside_paper = (scientific(row["paper"]), *ours, failed, _ratio(row["ratio"]))
+            yield (*place, *beside_paper, *(scientific(row[name]) for name in chosen))
+
+
+def percent(share: float) -> str:
+    """A share in hundredths: two digits after the point where it is below one.
+
+    >>> percent(0.4271), percent(0.00071), percent(0), percent(float("nan"))
+    ('42.7%', '0.07%', '0%', '–')
+    """
+    if np.isnan(share):
+        return "–"
+    return "0%" if share == 0 else f"{100 * share:.1f}%" if share >= 0.01 else f"{100 * share:.2f}%"
+
+
+def _spread(row: dict[Any, Any]) -> str:
+    return f"{scientific(row['mean'])} ± {scientific(row['std'])}"
+
+
+def _ratio(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.2g}"
+
+
+def _number(value: float) -> str:
+    return f"{value:g}"
+
+
+def _short(name: str) -> str:
+    letters = {"heads": "h", "length": "T", "hidden": "N", "head_dim": "n", "width": "E"}
+    return letters.get(name, name.replace("counted_parameters", "parameters"))

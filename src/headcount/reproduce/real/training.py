@@ -1,0 +1,158 @@
+"""The training of a pack on real data: members of one shape that share their samples on the device.
+
+Nothing is selected: the state after the last step is the one that is judged.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Bool, Float, Int
+
+from headcount.engine import member
+from headcount.engine.lanes import for_each_member, on_all_devices, stack
+from headcount.engine.member import Schedule, learning_rate_at
+from headcount.engine.train import Call, ChunkByChunk
+from headcount.estimate.salience import QUANTILE, SALIENT, Salience
+from headcount.reproduce.real.problem import KEPT, Answers, Model, Problem, Samples
+from headcount.trials.machine import Machine
+from headcount.trials.outcome import Outcome
+from headcount.trials.pack import Pack
+from headcount.trials.training import Training
+
+
+class Learner(eqx.Module):
+    """A member under way; `accuracy` is the share of the last period's batches that it got right."""
+
+    model: Model
+    optimizer: Any
+    step: Int[Array, ""]
+    diverged: Bool[Array, ""]
+    accuracy: Float[Array, ""]
+
+
+class RealTraining(ChunkByChunk):
+    """The same to a run as `PackTraining` is, for models and samples of another kind."""
+
+    def __init__(self, pack: Pack, machine: Machine, *, state: Learner | None = None) -> None:
+        self.pack, self.machine, self.tuned = pack, machine, False
+        self.training = pack.trials[0].training
+        self.problem: Problem = problem_of(pack)
+        self.samples: Samples = on_all_devices(jax.device_put(self.problem.samples()), machine)
+        self.schedules = stack(Schedule.of(trial) for trial in pack.trials)
+        self.state = initial_learners(pack) if state is None else state
+
+    @property
+    def errors(self) -> Float[np.ndarray, " member"]:
+        """The share of the last batches that each member got wrong, with dropout."""
+        return 1 - np.asarray(self.state.accuracy)
+
+    def outcomes(self) -> list[Outcome]:
+        """Every member as it is after its last step, judged on all samples."""
+        models, diverged = jax.device_get((self.state.model, self.state.diverged))
+        answers, moved = jax.device_get(for_each_member(*self._judging, self.machine))
+        samples = self.problem.samples()
+        found = []
+        for place in range(len(self.pack.trials)):
+            own = {split: scores[place] for split, scores in answers.items()}
+            measures = {
+                **self.problem.measures(own, samples),
+                "tokens_that_matter": Salience.of(moved[place]).typical(SALIENT, QUANTILE),
+            }
+            found.append(
+                Outcome(
+                    model=jax.tree.map(lambda leaf, place=place: leaf[place], models),
+                    train_error=1 - measures["train_accuracy"],
+                    validation_error=1 - measures["validation_accuracy"],
+                    test_error=np.nan,  # nothing is selected, so that validation serves as the test
+                    best_step=self.training.steps,
+                    diverged=bool(diverged[place]),
+                    test_outputs=own["train"][:KEPT],
+                    scores=measures,
+                )
+            )
+        return found
+
+    def _advancing(self, periods: int) -> Call:
+        program = partial(advance, problem=self.problem, training=_alike(self.training))
+        return program, (self.state, self.schedules), (self.samples, np.int32(periods))
+
+    @property
+    def _judging(self) -> Call:
+        return partial(judge, problem=self.problem), (self.state.model,), (self.samples,)
+
+
+def problem_of(pack: Pack) -> Problem:
+    """What the members of a pack learn."""
+    made: Problem = pack.trials[0].problem  # type: ignore[attr-defined]  # a RealTrial, which imports this
+    return made
+
+
+def optimizer(training: Training) -> optax.GradientTransformation:
+    """The same as on synthetic tasks, over all parameters as one vector: a program of far fewer parts."""
+    return optax.flatten(member.optimizer(training))
+
+
+def initial_learners(pack: Pack) -> Learner:
+    """Every member at its own random start."""
+    problem, training = problem_of(pack), pack.trials[0].training
+    models = stack(problem.start(trial.seed) for trial in pack.trials)
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):  # zeros and copies: nothing for a GPU
+        state: Learner = jax.device_get(jax.vmap(partial(begin, training=training))(models))
+    return state
+
+
+def begin(model: Model, training: Training) -> Learner:
+    """A member before its first step."""
+    model = jax.tree.map(jnp.asarray, model)
+    return Learner(
+        model, optimizer(training).init(model), jnp.int32(0), jnp.bool_(False), jnp.float32(jnp.nan)
+    )
+
+
+def advance(
+    learner: Learner,
+    schedule: Schedule,
+    samples: Samples,
+    periods: Int[Array, ""],
+    *,
+    problem: Problem,
+    training: Training,
+) -> Learner:
+    """Train for some periods."""
+    update = optimizer(training).update
+
+    def step(now: tuple[Any, Any, Any, Any], _: None) -> tuple[tuple[Any, Any, Any, Any], Array]:
+        model, state, count, diverged = now
+        key = jax.random.fold_in(schedule.key, count)
+        (loss, right), gradient = jax.value_and_grad(problem.loss, has_aux=True)(
+            model, samples, key, training.batch_size
+        )
+        direction, state = update(gradient, state, model)
+        rate = learning_rate_at(count, schedule)
+        model = jax.tree.map(lambda weight, move: weight - rate * move, model, direction)
+        return (model, state, count + 1, diverged | ~jnp.isfinite(loss)), right
+
+    def period(_: Int[Array, ""], now: Learner) -> Learner:
+        start = (now.model, now.optimizer, now.step, now.diverged)
+        after, right = jax.lax.scan(step, start, length=training.evaluate_every)
+        return Learner(*after, jnp.mean(right).astype(now.accuracy.dtype))
+
+    return jax.lax.fori_loop(0, periods, period, learner)
+
+
+def judge(
+    model: Model, samples: Samples, *, problem: Problem
+) -> tuple[Answers, Float[Array, "sample token"]]:
+    """All that is measured of one member."""
+    return problem.answers(model, samples), problem.salience(model, samples)
+
+
+def _alike(training: Training) -> Training:
+    """The training less what a program need not know: how long it lasts is told to members as a number."""
+    return replace(training, steps=training.evaluate_every, warmup=0, data_seed=0)

@@ -1,0 +1,1 @@
+"""Trials in, rows out, on this machine."""

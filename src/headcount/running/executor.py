@@ -1,0 +1,177 @@
+"""Runs trials on this machine into a store, and tells what happens as it happens."""
+
+import contextlib
+import os
+import queue
+import threading
+import time
+from collections.abc import Generator, Iterable, Sequence
+
+from headcount.engine.device import this_machine
+from headcount.engine.trainers import plan_all, trainer_of
+from headcount.results.store import Store
+from headcount.running.events import Advanced, Event, FileProblem, Finished, Planned
+from headcount.trials.machine import Machine
+from headcount.trials.pack import Pack
+from headcount.trials.row import Row
+from headcount.trials.trial import Trial
+
+MAX_SHARE_OF_TIME_SAVING = 0.1
+PACKS_AHEAD = 6  # that are compiled at a time, and whose data lies on the GPU
+
+Events = queue.SimpleQueue[Event | BaseException | None]
+
+
+def run(
+    trials: Iterable[Trial], store: Store, *, machine: Machine | None = None, keep_models: bool = False
+) -> Generator[Event, None, None]:
+    """Train what the store does not hold yet. Closing the generator stops after the current chunk.
+
+    With `keep_models` the weights of every member are kept too, and no trial is finished without them.
+
+    The work happens in a thread of its own, so that Ctrl-C is answered at once even while a program is
+    compiled or a long chunk runs. Killed at any moment, the next run goes on from the last checkpoint: one
+    chunk back at most, or a few where a checkpoint takes long to write.
+    """
+    events: Events = queue.SimpleQueue()
+    stop = threading.Event()
+    worker = threading.Thread(
+        target=_work,
+        args=(tuple(trials), store, machine, events, stop, keep_models),
+        name="headcount-run",
+        daemon=True,
+    )
+    worker.start()
+    try:
+        while (event := _next(events)) is not None:
+            if isinstance(event, BaseException):
+                raise event
+            yield event
+    finally:
+        stop.set()
+
+
+def _next(events: Events) -> Event | BaseException | None:
+    while True:
+        try:
+            return events.get(timeout=0.1)
+        except queue.Empty:
+            continue
+
+
+def _work(
+    trials: tuple[Trial, ...],
+    store: Store,
+    machine: Machine | None,
+    events: Events,
+    stop: threading.Event,
+    keep_models: bool,
+) -> None:
+    try:
+        machine = machine or this_machine()
+        planned = left_to_do(trials, plan_all(trials, machine), store, keep_models=keep_models)
+        _tell_problems(store, events)
+        events.put(planned)
+        ahead = CompilingAhead(planned.packs, machine)
+        for place, pack in enumerate(planned.packs):
+            if stop.is_set():
+                break
+            ahead.wait_for(place)
+            _train(pack, store, machine, events, stop, keep_models)
+        events.put(None)
+    except BaseException as error:
+        events.put(error)
+
+
+def left_to_do(trials: Iterable[Trial], packs: Iterable[Pack], store: Store, *, keep_models: bool) -> Planned:
+    """Make the store ready, and leave out of the packs what it holds already."""
+    finished = store.prepare(models=keep_models)
+    if keep_models:
+        kept = {trial.id for trial in trials if trial.id in finished and store.has_kept(trial)}
+        finished = {trial: error for trial, error in finished.items() if trial in kept}
+    return Planned(tuple(left for pack in packs if (left := pack.without(finished))), finished)
+
+
+class CompilingAhead:
+    """Makes the programs of the next packs ready while one trains: a GPU leaves the processor idle.
+
+    A CPU has none to spare, and its programs are small.
+    """
+
+    def __init__(self, packs: Sequence[Pack], machine: Machine) -> None:
+        self._packs, self._machine = packs, machine
+        self._many = min(PACKS_AHEAD, os.cpu_count() or 1) if machine.kind == "gpu" else 0
+        self._begun: list[threading.Thread] = []
+
+    def wait_for(self, place: int) -> None:
+        """Return when the pack in this place is ready, with the compiling of those after it under way."""
+        for pack in self._packs[len(self._begun) : place + self._many]:
+            thread = threading.Thread(
+                target=self._make_ready, args=(pack,), name="headcount-compile", daemon=True
+            )
+            thread.start()
+            self._begun.append(thread)
+        if self._many:
+            self._begun[place].join()
+
+    def _make_ready(self, pack: Pack) -> None:
+        with contextlib.suppress(Exception):  # what is wrong with the pack is told when its turn comes
+            trainer_of(pack.trials[0]).train(pack, self._machine).compile()
+
+
+def _train(
+    pack: Pack,
+    store: Store,
+    machine: Machine,
+    events: Events,
+    stop: threading.Event,
+    keep_models: bool,
+) -> None:
+    saved = store.load(pack)
+    _tell_problems(store, events)
+    state, seconds = (None, 0.0) if saved is None else saved
+    began = time.perf_counter() - seconds
+    training = trainer_of(pack.trials[0]).train(pack, machine, state=state)
+    saving = Pace(MAX_SHARE_OF_TIME_SAVING)
+    while not training.finished:
+        if stop.is_set():
+            return
+        training.chunk()
+        if not training.finished and saving.due:
+            with saving:
+                store.save(pack, training.state, seconds=time.perf_counter() - began)
+        events.put(Advanced(pack, training.step, tuple(training.errors.tolist())))
+    outcomes = training.outcomes()
+    each = (time.perf_counter() - began) / len(pack.trials)
+    rows = [Row.of(*pair, machine, seconds=each) for pair in zip(pack.trials, outcomes, strict=True)]
+    if keep_models:
+        for trial, outcome in zip(pack.trials, outcomes, strict=True):
+            store.keep(trial, outcome)
+    store.write(pack, rows)
+    events.put(Finished(pack, tuple(rows)))
+
+
+class Pace:
+    """Something to be done as often as takes up no more than a share of the time."""
+
+    def __init__(self, share: float) -> None:
+        self.share = share
+        self.took = 0.0
+        self.ended = time.perf_counter()
+
+    @property
+    def due(self) -> bool:
+        """Whether enough time has passed since the last."""
+        return self.took <= self.share * (time.perf_counter() - self.ended)
+
+    def __enter__(self) -> None:
+        self.began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.ended = time.perf_counter()
+        self.took = self.ended - self.began
+
+
+def _tell_problems(store: Store, events: Events) -> None:
+    while store.problems:
+        events.put(FileProblem(store.problems.pop(0)))

@@ -1,0 +1,22 @@
+"""A grid in, a results frame out."""
+
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from headcount.results.store import Store
+from headcount.running.events import FileProblem
+from headcount.running.executor import run
+from headcount.trials.trial import Trial
+
+
+def sweep(trials: Iterable[Trial], folder: Path | str) -> pd.DataFrame:
+    """Train what the folder does not hold yet, and return the rows of these trials."""
+    trials, store = tuple(trials), Store(Path(folder))
+    for event in run(trials, store):
+        if isinstance(event, FileProblem):
+            warnings.warn(event.line, stacklevel=2)
+    frame = store.frame()
+    return frame[frame["trial"].isin([trial.id for trial in trials])].reset_index(drop=True)

@@ -1,0 +1,1 @@
+"""Which assumptions of the theory a task meets."""

@@ -1,0 +1,244 @@
+"""h = 1, n = T·d: one wide head carries the whole sequence to the readout, which does all the work."""
+
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+
+import numpy as np
+from jaxtyping import Float
+
+from headcount.errors import InvalidInput
+from headcount.models.architecture import Architecture
+from headcount.models.network import Network
+from headcount.models.transformer import Attention, Transformer
+from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.constructions.construction import (
+    Bound,
+    Construction,
+    assumptions_of,
+    checked,
+    guarantees,
+)
+from headcount.theory.constructions.coordinates import coordinates_of
+from headcount.theory.constructions.extremum import maximum
+from headcount.theory.constructions.outer import Outer
+from headcount.theory.constructions.shallow import OutOfReach, Shallow, rounded_up, within_reach
+from headcount.validation import finite_number
+
+MEMORY_GIB = 1.0
+_BYTES = 8
+
+
+def memorise(
+    task: RetrievalTask,
+    *,
+    length: int,
+    epsilon: float,
+    memory_gib: float = MEMORY_GIB,
+    seed: int = 0,
+) -> Construction:
+    """A model with one head, as wide as the sequence is long, within epsilon of the target on [0,1]^(T×d).
+
+    The encoder writes x(t) into the t-th of T slots, the head averages with equal weights, so the
+    representation is the whole sequence, divided by T. Four hidden layers of the readout then compute
+    every psi_i at every token, their minima over the S_i, and F_0.
+
+    The weights of the second of these layers are what takes the memory: more than `memory_gib` is refused.
+
+    >>> from headcount.tasks.library import extremes
+    >>> made = memorise(extremes(), length=4, epsilon=0.1)
+    >>> made.model.architecture.heads, made.model.architecture.head_dim
+    (1, 4)
+    >>> bool(abs(made.predict([[0.5], [0.25], [1.0], [0.75]]) - 1.25) < made.bound.total)
+    True
+    """
+    epsilon, length = checked(epsilon, length)
+    finite_number("memory_gib", memory_gib, above=0)
+    assumptions = assumptions_of(task, length, seed)
+    plan = _plan_that_fits(task, length, epsilon, memory_gib, seed)
+    phi, steepness = plan.phi, plan.steepness
+    readout = _readout(plan.psis, phi, [p.indices(length) for p in task.positions], plan.levels, length)
+    slots = length * task.token_dim
+    fitted = not all(net.proven for net in (*plan.psis, phi))
+    return Construction(
+        name="memorise",
+        task=task,
+        length=length,
+        epsilon=epsilon,
+        model=Transformer(
+            encoder=_encoder(length, task.token_dim),
+            token_layers=(),
+            class_token=np.zeros(slots),
+            attention=_attention(slots),
+            readout=readout,
+            architecture=plan.architecture,
+        ),
+        labels=tuple(f"x({t})_{j} / {length}" for t in range(length) for j in range(task.token_dim)),
+        bound=Bound(
+            {
+                "networks of the f_i": steepness * max(net.error for net in plan.psis),
+                "levels of the minimum": steepness / plan.levels,
+                "network of F_0": phi.error,
+            },
+            proven=not fitted,
+        ),
+        guarantees=guarantees(assumptions, fitted=fitted),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The networks of the f_i and of F_0, the levels of the minima, and the model that they lead to."""
+
+    psis: tuple[Shallow, ...]
+    phi: Shallow
+    steepness: float
+    set_sizes: tuple[int, ...]
+    levels: int
+    architecture: Architecture
+    epsilon: float
+
+    @property
+    def gib(self) -> float:
+        """The memory of all weights."""
+        attention = 4 * self.architecture.width**2
+        return _BYTES * (self.architecture.counted_parameters() + attention) / 2**30
+
+    @property
+    def connections(self) -> int:
+        """The weights of P and F that are not zero: most of the dense matrices is."""
+        encoder = 3 * self.architecture.width
+        through = zip(self.psis, self.set_sizes, strict=True)
+        units = sum(
+            size * (np.count_nonzero(net.inner) + self.levels * np.count_nonzero(net.outer))
+            for net, size in through
+        )
+        sums = 2 * self.levels * sum(self.set_sizes)
+        combined = 2 * self.levels * np.count_nonzero(self.phi.inner) + np.count_nonzero(self.phi.outer)
+        return int(encoder + units + sums + combined)
+
+
+def plan_memorise(task: RetrievalTask, *, length: int, epsilon: float, seed: int = 0) -> Plan:
+    """How large `memorise` would be, without building it.
+
+    >>> from headcount.tasks.library import bowls
+    >>> plan = plan_memorise(bowls(dimension=2, token_dim=1), length=16, epsilon=1e-3)
+    >>> plan.architecture.readout_hidden[1] == 2 * 16 * plan.levels
+    True
+    """
+    coordinates = coordinates_of(task, seed=seed)
+    outer = Outer(task, coordinates)
+    steepness = max(outer.steepness, 1e-12)
+    whole = (partial(outer.network, seed=seed), 1 / 2)
+    (phi,) = within_reach(epsilon, [whole], finest=outer.resolution)
+    # What phi leaves of epsilon is shared so that the largest layer, levels × units, is smallest.
+    left = max(1 - phi.error / epsilon, 1 / 2) * 0.999 / steepness
+    parts = [(partial(coordinate.network, seed=seed), left / 3) for coordinate in coordinates]
+    psis = tuple(within_reach(epsilon, parts, finest=outer.resolution))
+    levels = max(1, ceil(1 / (epsilon * left - max(net.error for net in psis))))
+    positions = [len(p.indices(length)) for p in task.positions]
+    architecture = Architecture(
+        token_dim=task.token_dim,
+        heads=1,
+        head_dim=length * task.token_dim,
+        output_dim=task.output_dim,
+        encoder_hidden=(length * task.token_dim,),
+        readout_hidden=(
+            sum(net.units * count for net, count in zip(psis, positions, strict=True)),
+            levels * sum(positions),
+            2 * levels * task.dimension,
+            phi.units,
+        ),
+        readout_activation="relu",
+        positions="one_hot",
+        length=length,
+        scale_logits=False,
+    )
+    return Plan(psis, phi, steepness, tuple(positions), levels, architecture, epsilon)
+
+
+def _plan_that_fits(task: RetrievalTask, length: int, epsilon: float, memory_gib: float, seed: int) -> Plan:
+    """The plan for epsilon; or what stands against it, and an epsilon that was tried and is fine."""
+    reason, possible = "", epsilon
+    while True:
+        try:
+            plan = plan_memorise(task, length=length, epsilon=possible, seed=seed)
+        except OutOfReach as error:
+            reason, possible = reason or error.reason, rounded_up(error.possible)
+            continue
+        if plan.gib <= memory_gib:
+            break
+        size = f"at length {length} the weights take {plan.gib:.3g} GiB"
+        reason = reason or f"{size}, more than memory_gib = {memory_gib:g}"
+        if possible > 2 * plan.steepness + 1:  # a constant would do as well
+            raise InvalidInput(f"epsilon = {epsilon:g}: {reason}; no epsilon fits, a shorter length would")
+        # Memory falls like a power of epsilon between 1 and 2.5: no step leaps over what fits.
+        possible = rounded_up(possible * max(1.2, (plan.gib / memory_gib) ** 0.4))
+    if reason:
+        raise InvalidInput(f"epsilon = {epsilon:g}: {reason}; epsilon = {possible:g} would fit")
+    return plan
+
+
+def _encoder(length: int, token_dim: int) -> Network:
+    """e_t ⊗ x(t): slot (t, j) is relu(x_j + e_t − 1), which is x_j at position t and 0 elsewhere."""
+    tokens = np.tile(np.eye(token_dim), (length, 1))
+    places = np.repeat(np.eye(length), token_dim, axis=0)
+    slots = length * token_dim
+    first = np.concatenate([tokens, places], axis=1)
+    return Network((first, np.eye(slots)), (-np.ones(slots), np.zeros(slots)), "relu")
+
+
+def _attention(slots: int) -> Attention:
+    """A class token of zeros asks nothing, so all tokens weigh the same; values are the slots as they are."""
+    nothing, as_it_is = np.zeros((1, slots, slots)), np.eye(slots)[None]
+    return Attention(nothing, nothing, as_it_is, np.eye(slots).reshape(slots, 1, slots))
+
+
+def _readout(
+    psis: tuple[Shallow, ...],
+    phi: Shallow,
+    sets: list[Float[np.ndarray, " positions"]],
+    levels: int,
+    length: int,
+) -> Network:
+    """Relu layers: units of the psi_i, levels of 1 − psi_i, their capped sums, units of F_0.
+
+    Between two layers stands one affine map; where the parts meet it is the product of the two parts' own.
+    """
+    token_dim = psis[0].inner.shape[1]
+    first, first_bias, second, second_bias, third, third_bias = ([] for _ in range(6))
+    minima = []
+    for net, positions in zip(psis, sets, strict=True):
+        places = np.eye(length)[positions] * length  # undoes the division by T
+        first.append(np.kron(places, net.inner))
+        first_bias.append(np.tile(net.offset, len(positions)))
+        largest = maximum(len(positions), levels)
+        values = np.kron(np.eye(len(positions)), -net.outer)  # 1 − psi at each position
+        second.append(largest.first @ values)
+        second_bias.append(largest.first @ np.full(len(positions), 1 - net.constant[0]) + largest.first_bias)
+        third.append(largest.middle)
+        third_bias.append(largest.middle_bias)
+        minima.append(-largest.last)  # 1 − max(1 − psi)
+    assert first[0].shape[1] == length * token_dim
+    read = phi.inner @ _block_diagonal(minima)
+    return Network(
+        (np.concatenate(first), _block_diagonal(second), _block_diagonal(third), read, phi.outer),
+        (
+            np.concatenate(first_bias),
+            np.concatenate(second_bias),
+            np.concatenate(third_bias),
+            phi.inner.sum(axis=1) + phi.offset,
+            phi.constant,
+        ),
+        "relu",
+    )
+
+
+def _block_diagonal(blocks: list[np.ndarray]) -> np.ndarray:
+    rows, columns = (sum(block.shape[axis] for block in blocks) for axis in (0, 1))
+    whole = np.zeros((rows, columns))
+    row = column = 0
+    for block in blocks:
+        whole[row : row + block.shape[0], column : column + block.shape[1]] = block
+        row, column = row + block.shape[0], column + block.shape[1]
+    return whole

@@ -1,0 +1,1 @@
+"""Any continuous target as a retrieval target."""

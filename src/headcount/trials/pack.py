@@ -1,0 +1,39 @@
+"""A pack: trials that are trained together by one compiled program."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from headcount.errors import InvalidInput
+from headcount.models.architecture import Architecture
+from headcount.trials.trial import Trial
+
+
+class TooLarge(InvalidInput):
+    """A member that the machine cannot hold."""
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Trials that are trained together, in arrays of one architecture that holds them all."""
+
+    trials: tuple[Trial, ...]
+    architecture: Architecture
+
+    @cached_property
+    def id(self) -> str:
+        """A hash of the members and their common shape."""
+        text = "\n".join([*(trial.id for trial in self.trials), repr(self.architecture)])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def length(self) -> int:
+        """T, the same for all members."""
+        return self.trials[0].length
+
+    def without(self, finished: Iterable[str]) -> "Pack | None":
+        """The pack less the trials that are finished; None when nothing is left."""
+        known = finished if isinstance(finished, Set | Mapping) else set(finished)
+        left = tuple(trial for trial in self.trials if trial.id not in known)
+        return replace(self, trials=left) if left else None

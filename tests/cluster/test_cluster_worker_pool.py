@@ -1,0 +1,296 @@
+"""Who gets packs and who does not: without any cluster."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import jax
+import pytest
+from ray.exceptions import RayTaskError, TaskUnschedulableError, WorkerCrashedError
+from tiny import tiny_grid
+
+from headcount.cluster import connection, run, worker
+from headcount.cluster import worker_pool as pool
+from headcount.cluster.connection import _guard
+from headcount.cluster.description import here
+from headcount.cluster.reasons import reason_of
+from headcount.errors import ClusterLost, InvalidInput
+from headcount.running.events import FileProblem, Finished, GivenUp
+from headcount.trials.machine import Machine
+from headcount.trials.pack import TooLarge
+from headcount.trials.planning import plan
+
+CORE = Machine("cpu", "a core", lanes=1, memory=8 << 30)
+
+
+def raised(error: Exception) -> RayTaskError:
+    return RayTaskError("describe", "Traceback (most recent call last):\n ...", error)
+
+
+class Stage:
+    """Nodes that answer as they are told to, or never."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.answers: dict[str, object] = {}
+        self.workers: dict[str, int] = {}
+        monkeypatch.setattr(pool, "nodes", lambda: [self._node(name) for name in self.workers])
+        monkeypatch.setattr(pool, "Head", lambda: SimpleNamespace(answers=lambda: True))
+        monkeypatch.setattr(pool.WorkerPool, "_ask", lambda _, node: f"question to {node}")
+        monkeypatch.setattr(pool, "_ready", lambda asked, _: [ref for ref in asked if self._told(ref)])
+        monkeypatch.setattr(pool, "_answer", self._answer)
+        monkeypatch.setattr(pool, "PATIENCE", 0.0)
+
+    def node(self, name: str, answer: object = None, *, workers: int = 1) -> None:
+        self.workers[name], self.answers[name] = workers, answer
+
+    def _node(self, name: str) -> dict[str, object]:
+        resources = {"CPU": self.workers[name]}
+        return {"NodeID": name, "NodeManagerHostname": name, "Resources": resources}
+
+    def _told(self, reference: str) -> bool:
+        return self.answers[reference.removeprefix("question to ")] is not None
+
+    def _answer(self, reference: str) -> object:
+        answer = self.answers[reference.removeprefix("question to ")]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def right(machine: Machine = CORE) -> dict[str, object]:
+    return {"versions": here(), "machine": machine}
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
+    return Stage(monkeypatch)
+
+
+def discovered(stage: Stage) -> tuple[pool.WorkerPool, list[str]]:
+    made, lines = pool.WorkerPool("cpu", ()), []
+    lines += [problem.line for problem in pool.gathered(made)]
+    return made, lines
+
+
+def test_nodes_that_are_silent_get_no_packs_until_they_answer(stage: Stage) -> None:
+    stage.node("good", right(), workers=3)
+    stage.node("silent")
+    made, lines = discovered(stage)
+    assert (list(made.fit), made.workers, lines) == (["good"], 3, [])
+    stage.answers["silent"] = right()
+    made.look()
+    assert list(made.fit) == ["good", "silent"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (raised(ImportError("no headcount here")), "it cannot run headcount: ImportError: no headcount here"),
+        ({"versions": {**here(), "jax": "0.1"}, "machine": None}, "it has jax 0.1; allowed is jax "),
+        (raised(worker.Unfit("JAX finds no GPU there")), "Unfit: JAX finds no GPU there"),
+    ],
+)
+def test_a_node_that_comes_late_and_is_wrong_is_left_out_in_one_line(stage, answer, reason) -> None:
+    stage.node("good", right())
+    made, _ = discovered(stage)
+    stage.node("late", answer)
+    (line,) = made.look()
+    assert line.startswith("node late is left out: ")
+    assert reason in line
+    assert made.look() == []
+    assert list(made.fit) == ["good"]
+
+
+def test_where_all_nodes_are_wrong_the_sweep_is_refused_in_one_line(stage: Stage) -> None:
+    stage.node("one", raised(ImportError("no headcount")))
+    stage.node("two", raised(ImportError("no headcount")))
+    with pytest.raises(InvalidInput, match="no node of the cluster can be used: on one, it cannot run"):
+        list(pool.discover(()))
+
+
+def test_a_node_whose_workers_crash_is_asked_again_and_then_left_out(stage: Stage) -> None:
+    stage.node("good", right())
+    stage.node("bad", WorkerCrashedError())
+    made, _ = discovered(stage)
+    lines = [line for _ in range(9) for line in made.look()]
+    assert [line.partition(" (")[0] for line in lines] in (
+        [],
+        ["node bad is left out: no worker can start there"],
+    )
+    assert "bad" in made.left_out
+
+
+def test_a_node_that_comes_late_with_too_little_memory_is_left_out(stage: Stage) -> None:
+    stage.node("good", right())
+    made, _ = discovered(stage)
+    made.planned_memory = CORE.memory
+    stage.node("like it", right(replace(CORE, memory=CORE.memory - 1)))
+    stage.node("small", right(replace(CORE, memory=1 << 30)))
+    (line,) = made.look()
+    assert line == "node small is left out: a worker has 1.0 GiB there, and packs were planned for 8.0"
+
+
+def test_a_node_too_small_for_a_member_does_not_refuse_the_sweep(stage: Stage) -> None:
+    trials = tiny_grid(seed=(0, 1), steps=20).trials()
+    stage.node("good", right())
+    stage.node("small", right(replace(CORE, memory=1 << 10)))
+    made, _ = discovered(stage)
+    planning = run.plan_for_crew(trials, made, 60.0)
+    assert next(planning).line.startswith("node small is left out: heads = ")
+    with pytest.raises(StopIteration) as ended:
+        next(planning)
+    assert sum(len(pack.trials) for pack in ended.value.value) == 2
+    assert list(made.fit) == ["good"]
+    made.fit["good"] = replace(CORE, memory=1 << 10)
+    with pytest.raises(TooLarge, match="one member needs"):
+        list(run.plan_for_crew(trials, made, 60.0))
+
+
+class Flight:
+    """Packs that come back at once, with what a node is told to make of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stage: Stage, folder) -> None:
+        self.outcomes: dict[str, object] = {}
+        self.trained: list[str] = []
+        monkeypatch.setattr(pool.WorkerPool, "give", lambda _, pack, node, keep_models: (pack, node))
+        monkeypatch.setattr(run._Flight, "_back", lambda flight: list(flight.given)[:1])
+        monkeypatch.setattr(run, "LOOK_EVERY", 0.0)
+        monkeypatch.setattr(run, "fetched", self._fetched)
+        self.pool, _ = discovered(stage)
+        self.store = SimpleNamespace(keep_file=None, write=lambda *_: None)
+        trials = tiny_grid(seed=tuple(range(6)), steps=20).trials()
+        self.packs = [pack for trial in trials for pack in plan([trial], CORE)]
+        self.folder = folder
+
+    def _fetched(self, reference, pack):
+        node = reference[1]
+        self.trained.append(node)
+        return self.outcomes.get(node) or worker.Trained(())
+
+    def events(self) -> list[object]:
+        return list(run._Flight(self.pool, self.store, False).of(self.packs))  # type: ignore[arg-type]
+
+
+def count(events: list[object], kind: type) -> int:
+    return sum(isinstance(event, kind) for event in events)
+
+
+def test_what_a_node_is_to_blame_for_costs_no_pack_a_try(stage, monkeypatch, tmp_path) -> None:
+    stage.node("good", right())
+    stage.node("bad", right())
+    flight = Flight(monkeypatch, stage, tmp_path)
+    flight.outcomes["bad"] = run.Failure("Unfit: no GPU", of_node=True)
+    events = flight.events()
+    assert (count(events, Finished), count(events, GivenUp)) == (6, 0)
+    assert [event.line for event in events if isinstance(event, FileProblem)] in (
+        [],
+        ["node bad is left out: Unfit: no GPU"],
+    )
+
+
+def test_a_pack_that_failed_on_a_node_is_tried_on_another(stage, monkeypatch, tmp_path) -> None:
+    stage.node("good", right())
+    stage.node("bad", right(), workers=8)
+    flight = Flight(monkeypatch, stage, tmp_path)
+    flight.outcomes["bad"] = run.Failure("OSError: no space left")
+    events = flight.events()
+    assert (count(events, Finished), count(events, GivenUp)) == (6, 0)
+    assert flight.trained.count("bad") <= 6
+
+
+def test_a_pack_that_fails_everywhere_is_given_up(stage, monkeypatch, tmp_path) -> None:
+    stage.node("only", right())
+    flight = Flight(monkeypatch, stage, tmp_path)
+    flight.outcomes["only"] = run.Failure("ValueError: no")
+    events = flight.events()
+    assert (count(events, Finished), count(events, GivenUp)) == (0, 6)
+    assert len(flight.trained) == 18
+
+
+def test_a_failure_is_told_without_the_places_of_a_traceback() -> None:
+    text = "it failed.\n\nTraceback (most recent call last):\n  File \"/a/b.py\", line 1\nKeyError: 'x'\n"
+    assert reason_of(raised(RuntimeError(text))) == "KeyError: 'x'"
+    assert reason_of(ValueError("one\n two")) == "ValueError: one two"
+
+
+@pytest.mark.parametrize(
+    ("error", "of_node"),
+    [
+        (raised(worker.Unfit("no GPU")), True),
+        (TaskUnschedulableError("the node is gone"), True),
+        (raised(ValueError("no")), False),
+        (WorkerCrashedError(), False),
+    ],
+)
+def test_who_is_to_blame_for_a_failure(error, of_node, monkeypatch) -> None:
+    def get(_):
+        raise error
+
+    monkeypatch.setattr("ray.get", get)
+    (pack,) = plan(tiny_grid(seed=(0,), steps=20).trials(), CORE)
+    failure = run.fetched(None, pack)
+    assert isinstance(failure, run.Failure)
+    assert failure.of_node is of_node
+
+
+@pytest.fixture
+def platforms():
+    before = jax.config.values["jax_platforms"]
+    yield
+    jax.config.update("jax_platforms", before)
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (CORE, "JAX finds no GPU there, but a core"),
+        (Machine("gpu", "2 × a card", 2, 1 << 30), "JAX finds 2 GPUs"),
+        (RuntimeError("no CUDA"), "JAX cannot use its GPU: no CUDA"),
+    ],
+)
+def test_a_worker_without_its_gpu_trains_nothing(found, reason, monkeypatch, platforms) -> None:
+    def this_machine():
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(worker, "this_machine", this_machine)
+    monkeypatch.setenv(*worker.AS_NEEDED)
+    with pytest.raises(worker.Unfit, match=reason):
+        worker.machine_of_worker.__wrapped__("gpu")
+
+
+def test_a_worker_on_a_gpu_leaves_memory_to_the_one_before_it(monkeypatch, platforms) -> None:
+    monkeypatch.setattr(worker, "this_machine", lambda: Machine("gpu", "a card", 1, 1 << 30))
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "x")
+    monkeypatch.delenv("XLA_PYTHON_CLIENT_PREALLOCATE")
+    jax.config.update("jax_platforms", None)
+    assert worker.machine_of_worker.__wrapped__("gpu").lanes == 1
+    assert worker.os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    assert jax.config.values["jax_platforms"] == "cuda,cpu"
+
+
+def test_a_head_that_does_not_come_back_is_lost(monkeypatch) -> None:
+    def refused(_):
+        raise ConnectionRefusedError
+
+    head = connection.Head.__new__(connection.Head)
+    head.address, head._heard = "head:6379", connection.time.monotonic()
+    monkeypatch.setattr(connection, "_reach", refused)
+    assert not head.answers()
+    head._heard -= 60
+    with pytest.raises(ClusterLost, match="the head of the cluster, head:6379, has not answered for 60 s"):
+        head.answers()
+
+
+def test_a_cluster_of_our_own_has_a_token_that_nobody_keeps():
+    """And what a person has chosen stays."""
+    ours: dict[str, str] = {}
+    _guard(ours)
+    assert ours["RAY_AUTH_MODE"] == "token" and len(ours["RAY_AUTH_TOKEN"]) >= 32
+    for chosen in ({"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "mine"}):
+        kept = dict(chosen)
+        _guard(kept)
+        assert kept == chosen
+    by_path = {"RAY_AUTH_TOKEN_PATH": "mine"}
+    _guard(by_path)
+    assert "RAY_AUTH_TOKEN" not in by_path

@@ -1,0 +1,125 @@
+"""Images in frames against numpy.pad, and frames cut into patches and put together again."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from headcount.data.cifar10.frames import PATCHES, SIDES, framed, patches, random_corner
+from headcount.errors import InvalidInput
+
+RANDOM = np.random.default_rng(0)
+IMAGE = RANDOM.integers(256, size=(32, 32, 3), dtype=np.uint8)
+
+
+def corners(side):
+    last = side - 32
+    some = RANDOM.integers(last + 1, size=(4, 2)).tolist()
+    return np.array([[0, 0], [0, last], [last, 0], [last, last], *some])
+
+
+def padded(image, corner, side):
+    row, column = (int(start) for start in corner)
+    rest = side - 32
+    return np.pad(image, [(row, rest - row), (column, rest - column), (0, 0)], mode="edge")
+
+
+@pytest.mark.parametrize("image", [IMAGE, IMAGE / np.float32(255)], ids=["uint8", "float32"])
+@pytest.mark.parametrize("side", SIDES)
+def test_a_frame_is_the_image_padded_by_its_edge(side, image):
+    for corner in corners(side):
+        frame = framed(jnp.asarray(image), jnp.asarray(corner), side)
+        assert frame.dtype == image.dtype
+        np.testing.assert_array_equal(frame, padded(image, corner, side))
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_the_image_is_in_the_frame_at_its_corner(side):
+    for row, column in corners(side):
+        frame = framed(jnp.asarray(IMAGE), jnp.array([row, column]), side)
+        np.testing.assert_array_equal(frame[row : row + 32, column : column + 32], IMAGE)
+
+
+def test_a_frame_of_the_size_of_the_image_is_the_image():
+    np.testing.assert_array_equal(framed(jnp.asarray(IMAGE), jnp.zeros(2, int), 32), IMAGE)
+
+
+def test_a_corner_may_be_traced_and_images_may_come_in_batches():
+    images = RANDOM.integers(256, size=(8, 32, 32, 3), dtype=np.uint8)
+    batch = jax.jit(jax.vmap(lambda image, corner: framed(image, corner, 64)))
+    places = corners(64)
+    frames = batch(jnp.asarray(images), jnp.asarray(places))
+    expected = [padded(image, corner, 64) for image, corner in zip(images, places, strict=True)]
+    np.testing.assert_array_equal(frames, expected)
+
+
+def test_arrays_of_numpy_will_do():
+    np.testing.assert_array_equal(framed(IMAGE, np.array([3, 7]), 48), padded(IMAGE, (3, 7), 48))
+    np.testing.assert_array_equal(patches(IMAGE, 8)[0], IMAGE[:8, :8].ravel())
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_a_random_corner_is_anywhere_the_image_fits(side):
+    draw = jax.jit(jax.vmap(lambda key: random_corner(key, side)))
+    drawn = np.asarray(draw(jax.random.split(jax.random.key(0), 20_000)))
+    places = side - 32 + 1
+    for axis in range(2):
+        counts = np.bincount(drawn[:, axis], minlength=places)
+        assert len(counts) == places
+        expected = len(drawn) / places
+        assert abs(counts - expected).max() <= 5 * np.sqrt(expected)
+    if places > 1:
+        assert abs(np.corrcoef(drawn.T)[0, 1]) < 0.03
+
+
+@pytest.mark.parametrize("patch", PATCHES)
+@pytest.mark.parametrize("side", SIDES)
+def test_patches_put_together_are_the_frame(side, patch):
+    frame = RANDOM.integers(256, size=(side, side, 3), dtype=np.uint8)
+    cut = np.asarray(patches(jnp.asarray(frame), patch))
+    count = side // patch
+    assert cut.shape == (count**2, patch * patch * 3)
+    again = np.zeros_like(frame)
+    for index, pixels in enumerate(cut):
+        row, column = patch * (index // count), patch * (index % count)
+        again[row : row + patch, column : column + patch] = pixels.reshape(patch, patch, 3)
+    np.testing.assert_array_equal(again, frame)
+
+
+ZERO = jnp.zeros(2, int)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "line"),
+    [
+        (lambda: framed(IMAGE, ZERO, 40), "side = 40: allowed are 32, 48, 64, 96, 128"),
+        (lambda: framed(IMAGE, ZERO, 64.0), "side = 64.0: allowed are 32, 48, 64, 96, 128"),
+        (lambda: random_corner(jax.random.key(0), 0), "side = 0: allowed are 32, 48, 64, 96, 128"),
+        (lambda: patches(IMAGE, 16), "patch = 16: allowed are 4, 8"),
+        (lambda: patches(IMAGE, True), "patch = True: allowed are 4, 8"),
+        (lambda: patches(IMAGE[:24], 8), "side = 24: allowed are 32, 48, 64, 96, 128"),
+        (
+            lambda: patches(IMAGE[:, :24], 8),
+            "image of shape (32, 24, 3) is not possible: (32, 32, 3) is needed",
+        ),
+        (lambda: patches(3, 8), "side = 0: allowed are 32, 48, 64, 96, 128"),
+        (
+            lambda: framed(IMAGE[..., 0], ZERO, 64),
+            "image of shape (32, 32) is not possible: (32, 32, 3) is needed",
+        ),
+        (
+            lambda: framed(IMAGE, jnp.zeros(3, int), 64),
+            "corner of shape (3,) is not possible: (2,) is needed",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(attempt, line):
+    with pytest.raises(InvalidInput) as refusal:
+        attempt()
+    assert str(refusal.value) == line
+
+
+def test_a_side_that_is_traced_is_refused_in_one_line():
+    with pytest.raises(InvalidInput, match=r"side = .*: allowed are 32, 48, 64, 96, 128") as refusal:
+        jax.jit(lambda side: framed(jnp.asarray(IMAGE), ZERO, side))(64)
+    assert "\n" not in str(refusal.value)

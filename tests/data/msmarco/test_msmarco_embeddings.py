@@ -1,0 +1,126 @@
+import numpy as np
+import pytest
+from tiny_msmarco import write_tables
+
+from headcount.data.msmarco.embeddings import SOURCE, FrozenEmbeddings, frozen_embeddings
+from headcount.data.msmarco.texts import Texts, texts_of
+from headcount.errors import InvalidInput
+
+RANDOM = np.random.default_rng(3)
+TEXTS = texts_of([RANDOM.integers(32, size=size) for size in (5, 0, 1, 16, 30, 0)])
+
+
+@pytest.fixture(params=[6, 768])
+def tables(request, tmp_path) -> FrozenEmbeddings:
+    write_tables(tmp_path, width=request.param)
+    return frozen_embeddings(tmp_path)
+
+
+def plain(tables: FrozenEmbeddings, tokens: np.ndarray, segment: int, max_tokens: int) -> np.ndarray:
+    read = tokens[:max_tokens]
+    if not len(read):
+        return np.zeros(tables.width)
+    x = np.array(
+        [
+            tables.word[token].astype(float) + tables.position[place] + tables.segment[segment]
+            for place, token in enumerate(read)
+        ]
+    )
+    normed = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-12)
+    return (normed * tables.ln_weight + tables.ln_bias).mean(axis=0)
+
+
+@pytest.mark.parametrize("segment", [0, 1])
+@pytest.mark.parametrize("max_tokens", [1, 4, 16])
+def test_pooled_is_the_mean_of_layer_norms(tables, segment, max_tokens):
+    pooled = tables.pooled(TEXTS.tokens, TEXTS.offsets, segment, max_tokens=max_tokens)
+    assert pooled.dtype == np.float32
+    expected = [plain(tables, TEXTS[number], segment, max_tokens) for number in range(len(TEXTS))]
+    np.testing.assert_allclose(pooled, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_small_types_of_tokens_and_offsets_give_the_same(tables):
+    small = Texts(TEXTS.tokens.astype(np.uint16), TEXTS.offsets.astype(np.int32))
+    for one, other in zip(
+        (
+            tables.pooled(small.tokens, small.offsets, 0, max_tokens=9),
+            tables.word_means(small.tokens, small.offsets),
+        ),
+        (
+            tables.pooled(TEXTS.tokens, TEXTS.offsets, 0, max_tokens=9),
+            tables.word_means(TEXTS.tokens, TEXTS.offsets),
+        ),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_word_means_are_means_of_word_vectors(tables):
+    means = tables.word_means(TEXTS.tokens, TEXTS.offsets)
+    for number in range(len(TEXTS)):
+        tokens = TEXTS[number]
+        expected = tables.word[tokens].astype(float).mean(axis=0) if len(tokens) else np.zeros(tables.width)
+        np.testing.assert_allclose(means[number], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_what_the_tables_do_not_have_is_refused(tables):
+    for arguments, options, problem in (
+        ((np.array([32]), np.array([0, 1]), 0), {}, "token 32 has no word vector: there are 32"),
+        ((np.array([-3]), np.array([0, 1]), 0), {}, "token -3 has no word vector: there are 32"),
+        ((TEXTS.tokens, TEXTS.offsets, 2), {}, "segment = 2"),
+        ((TEXTS.tokens, TEXTS.offsets, 0), {"max_tokens": 17}, "max_tokens = 17"),
+        ((TEXTS.tokens, TEXTS.offsets, 0), {"max_tokens": 0}, "max_tokens = 0"),
+    ):
+        with pytest.raises(InvalidInput, match=rf"bert_embeddings.npz: {problem}.*{SOURCE}$"):
+            tables.pooled(*arguments, **({"max_tokens": 4} | options))
+
+
+def of_no_width(parts):
+    parts.update({name: table[..., :0] for name, table in parts.items()})
+
+
+def of_no_places(parts):
+    parts["position"] = parts["position"][:0]
+
+
+def without_bias(parts):
+    del parts["ln_bias"]
+
+
+def of_two_widths(parts):
+    parts["position"] = parts["position"][:, 1:]
+
+
+def with_nan(parts):
+    parts["word"][3, 2] = np.nan
+
+
+@pytest.mark.parametrize(
+    ("spoil", "problem"),
+    [
+        (without_bias, "has no 'ln_bias'"),
+        (of_two_widths, "position has the shape"),
+        (with_nan, "word holds more"),
+        (of_no_width, r"word has the shape \(32, 0\)"),
+        (of_no_places, r"position has the shape \(0, 6\)"),
+    ],
+)
+def test_spoilt_tables_are_refused(tmp_path, spoil, problem):
+    write_tables(tmp_path)
+    path = tmp_path / "bert_embeddings.npz"
+    with np.load(path) as archive:
+        parts = dict(archive)
+    spoil(parts)
+    np.savez(path, **parts)
+    with pytest.raises(InvalidInput, match=rf"bert_embeddings.npz: {problem}.*expected are the arrays"):
+        frozen_embeddings(tmp_path)
+
+
+def test_missing_and_cut_files_are_refused(tmp_path):
+    with pytest.raises(InvalidInput, match=f"no such file.*{SOURCE}$"):
+        frozen_embeddings(tmp_path)
+    write_tables(tmp_path)
+    path = tmp_path / "bert_embeddings.npz"
+    path.write_bytes(path.read_bytes()[:400])
+    with pytest.raises(InvalidInput, match="cut short"):
+        frozen_embeddings(tmp_path)

@@ -1,0 +1,101 @@
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from tiny_msmarco import Tiny, write_tables
+
+from headcount.data.msmarco.loading import load
+from headcount.data.msmarco.source import Options
+from headcount.errors import InvalidInput
+
+TINY = Tiny(1)
+OPTIONS = {"train_queries": 12, "validation_queries": 6, "length": 5}
+load_dataset = TINY.load_dataset
+
+
+@pytest.mark.parametrize("validation", ["heldout", "dev"])
+def test_the_hub_gives_what_the_files_give(tmp_path, monkeypatch, validation):
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
+    TINY.write(tmp_path, parts=("train", "dev"))
+    options = Options(validation, tables=tmp_path, **OPTIONS)
+    expected = load(tmp_path, options).fingerprint
+    monkeypatch.chdir(tmp_path)
+    assert load("hub", options).fingerprint == load(Path("hub"), options).fingerprint == expected
+
+
+def test_a_folder_called_hub_is_a_folder(tmp_path, monkeypatch):
+    (tmp_path / "hub").mkdir()
+    TINY.write(tmp_path / "hub")
+    monkeypatch.chdir(tmp_path)
+    assert load(Path("hub"), Options(**OPTIONS)).name == "hub/collection.tsv"
+
+
+def test_what_the_hub_lacks_is_said_in_one_line(tmp_path, monkeypatch):
+    write_tables(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name in ("hub", Path("hub")):
+        with pytest.raises(
+            InvalidInput, match=r"hub: gives no vocab.txt.*tables=FOLDER.*docs/real.md.*https"
+        ):
+            load(name)
+    options = Options(tables=tmp_path, **OPTIONS)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(InvalidInput, match=r"datasets: pip install 'headcount\[hub\]'"):
+        load("hub", options)
+
+    def unreachable(*_, **__):
+        raise ConnectionError("no way there\nat all")
+
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=unreachable))
+    with pytest.raises(
+        InvalidInput, match=r"hub mteb/msmarco, queries: cannot be fetched \(no way there\); .*https"
+    ):
+        load("hub", options)
+
+
+def failing(error):
+    def load_dataset(*_, **__):
+        raise error
+
+    return load_dataset
+
+
+def only(**rows):
+    """A hub that gives these rows, and the tiny data set's where there are none."""
+    return lambda name, part, **options: rows.get(part) or load_dataset(name, part, **options)
+
+
+@pytest.mark.parametrize(
+    ("give", "problem"),
+    [
+        (
+            failing(ValueError("no config 'queries'\nat all")),
+            r"queries: cannot be fetched \(no config 'queries'\)",
+        ),
+        (failing(KeyError("queries")), r"queries: cannot be fetched \('queries'\)"),
+        (failing(RuntimeError()), r"queries: cannot be fetched \(RuntimeError\)"),
+        (only(queries=[{"id": 1}]), r"queries: cannot be fetched \('_id'\).*the columns _id, text"),
+        (only(queries=[{"_id": 1, "text": None}]), r"queries: 1 has the text None"),
+        (only(default=[{"query-id": 1, "corpus-id": 1}]), r"default: cannot be fetched \('score'\)"),
+        (only(default=[{"query-id": 1, "corpus-id": 1, "score": "a"}]), r"train: query 1 has the score 'a'"),
+        (only(corpus=[{"_id": 1}]), r"corpus: cannot be fetched \('text'\)"),
+    ],
+)
+def test_whatever_the_hub_gives_is_read_or_refused_in_one_line(tmp_path, monkeypatch, give, problem):
+    write_tables(tmp_path)
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=give))
+    with pytest.raises(InvalidInput, match=rf"hub mteb/msmarco, {problem}.*https://") as refusal:
+        load("hub", Options(tables=tmp_path, **OPTIONS))
+    assert "\n" not in str(refusal.value)
+
+
+def test_judgements_of_unknown_queries_are_refused(tmp_path, monkeypatch):
+    write_tables(tmp_path)
+
+    def without_queries(name, part, **options):
+        return [] if part == "queries" else load_dataset(name, part, **options)
+
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=without_queries))
+    with pytest.raises(InvalidInput, match="mteb/msmarco, train: query q0 has judgements but no text"):
+        load("hub", Options(tables=tmp_path))

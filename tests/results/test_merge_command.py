@@ -1,0 +1,93 @@
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from merge_folders import files, row, write_folder
+
+from headcount.commands.cli import main
+from headcount.commands.merge import MAX_NAMED
+from headcount.results.store import read_results
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """`headcount merge ...`, in this process: its exit code, and what it said."""
+
+    def run(*arguments: str | Path) -> tuple[int | str | None, str, list[str]]:
+        monkeypatch.setattr(sys, "argv", ["headcount", "merge", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        said = capsys.readouterr()
+        return end.value.code or 0, said.out, said.err.splitlines()
+
+    return run
+
+
+@pytest.fixture
+def folders(tmp_path) -> list[Path]:
+    return [
+        write_folder(tmp_path / "one", [row(0), row(1)]),
+        write_folder(tmp_path / "other", [row(1, device="card"), row(2)]),
+    ]
+
+
+def test_it_says_what_came_from_where(call, folders, tmp_path):
+    code, out, err = call(*folders, "--out", tmp_path / "all")
+    assert (code, err) == (0, [])
+    assert f"2 in {folders[0]}" in out
+    assert f"3 trials altogether in {tmp_path / 'all'}: 1 of them from more than one folder" in out
+    assert len(read_results(tmp_path / "all")) == 3
+
+
+def test_machines_get_the_same_as_json(call, folders, tmp_path):
+    code, out, err = call(*folders, "--out", tmp_path / "all", "--json")
+    assert (code, err) == (0, [])
+    assert json.loads(out) == {
+        "out": str(tmp_path / "all"),
+        "trials": 3,
+        "shared": 1,
+        "models": 0,
+        "folders": {str(folder): 2 for folder in folders},
+        "problems": [],
+    }
+
+
+def test_a_damaged_shard_is_named_in_one_line(call, folders, tmp_path):
+    damaged = folders[0] / "shards" / "pack0.parquet"
+    damaged.write_bytes(b"")
+    code, out, err = call(*folders, "--out", tmp_path / "all")
+    assert code == 0
+    assert err == [f"headcount: {damaged}: damaged (empty), left out"]
+    assert f"1 in {folders[0]}" in out
+
+
+def test_one_conflict_is_one_line(call, folders, tmp_path):
+    other = write_folder(tmp_path / "third", [row(2, test_error=0.5)])
+    before = files(tmp_path)
+    code, out, err = call(*folders, other, "--out", tmp_path / "all")
+    assert (code, out, len(err)) == (2, "", 1)
+    assert err[0].startswith("headcount: error: 1 trial has different results, so nothing is written: trial ")
+    for fragment in (row(2).trial, str(folders[1]), str(other), "test_error (0.09999999999999999 and 0.5)"):
+        assert fragment in err[0]
+    assert files(tmp_path) == before
+
+
+def test_of_many_conflicts_the_first_are_named_and_the_others_counted(call, tmp_path):
+    many = MAX_NAMED + 5
+    folders = [
+        write_folder(tmp_path / name, [row(trial, best_step=step) for trial in range(many)])
+        for step, name in enumerate(("one", "other"))
+    ]
+    code, out, err = call(*folders, "--out", tmp_path / "all")
+    assert (code, out, len(err)) == (2, "", MAX_NAMED + 2)
+    assert all("differ in best_step (0 and 1)" in line for line in err[:MAX_NAMED])
+    assert err[-2] == "headcount: and 5 more"
+    assert f"{many} trials have different results" in err[-1]
+
+
+@pytest.mark.parametrize("arguments", [[], ["one"], ["--out", "all"]])
+def test_what_was_not_said_is_asked_for_in_one_line(arguments, call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = call(*arguments)
+    assert (code, out, len(err)) == (2, "", 1)

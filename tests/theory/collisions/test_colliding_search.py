@@ -1,0 +1,166 @@
+"""The region of the data, and refinement inside it."""
+
+from functools import cache
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pytest
+from theory.collisions.references import (
+    BOWLS,
+    EXTREMES,
+    LENGTH,
+    NORMAL,
+    SEVERAL,
+    data,
+    double,
+    plainly_inside,
+    representation,
+    small,
+    targets,
+)
+
+from headcount.models.transformer import Transformer
+from headcount.tasks.library import bowls, max_sum
+from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.collisions.refine import SAME, Pairs, Units, refine, units_of
+from headcount.theory.collisions.region import Region
+from headcount.theory.constructions.specialise import specialise
+
+# The region of the data.
+
+REGIONS = {
+    "normal": (NORMAL, 8),
+    "normal, long": (max_sum(dimension=2, token_dim=2), 100),
+    "normal, one token": (max_sum(dimension=2, token_dim=2), 1),
+    "uniform numbers": (EXTREMES, 8),
+    "uniform, long tokens": (bowls(dimension=2, token_dim=12), 3),
+}
+by_region = pytest.mark.parametrize("name", REGIONS)
+
+
+def far_out(task: RetrievalTask, length: int) -> np.ndarray:
+    """Sequences too large, too small, lopsided, at the origin, at the corners of the cube."""
+    random = np.random.default_rng(0)
+    scales = np.geomspace(1e-6, 1e6, 60)[:, None, None]
+    around = scales * random.normal(size=(60, length, task.token_dim))
+    lopsided = around.copy()
+    lopsided[:, 0] *= 1000
+    corners = random.integers(0, 2, size=(60, length, task.token_dim)).astype(float)
+    nearly = data(task, 60, length=length) * random.uniform(0.7, 1.4, size=(60, 1, 1))
+    return np.concatenate([around, lopsided, corners, nearly, np.zeros_like(corners[:1])])
+
+
+class Asked(NamedTuple):
+    """A region's answers about a thousand sequences of the data, and about some that are far out."""
+
+    region: Region
+    x: np.ndarray
+    inside: np.ndarray
+    projected: np.ndarray
+    projected_inside: np.ndarray
+
+
+@cache
+def asked(name: str) -> Asked:
+    task, length = REGIONS[name]
+    region = Region.of_data(task, length)
+    return ask(region, np.concatenate([data(task, 1000, length=length, seed=7), far_out(task, length)]))
+
+
+def ask(region: Region, x: np.ndarray) -> Asked:
+    def answer(sequence: jax.Array) -> tuple[jax.Array, ...]:
+        projected = region.project(sequence)
+        return region.contains(sequence), projected, region.contains(projected)
+
+    with jax.enable_x64(True):
+        return Asked(region, x, *(np.asarray(part) for part in jax.jit(jax.vmap(answer))(x)))
+
+
+@by_region
+def test_projecting_lands_inside_from_anywhere(name: str) -> None:
+    assert not asked(name).inside[1000:].all()
+    assert asked(name).projected_inside.all()
+
+
+@by_region
+def test_projecting_leaves_what_is_inside(name: str) -> None:
+    _, x, inside, projected, _ = asked(name)
+    np.testing.assert_allclose(projected[inside], x[inside], rtol=1e-12)
+
+
+@by_region
+def test_the_region_is_the_plain_one_between_percentiles_of_the_data(name: str) -> None:
+    region, x, inside, projected, projected_inside = asked(name)
+    assert inside.tolist() == [plainly_inside(region, each) for each in x]
+    assert projected_inside.tolist() == [plainly_inside(region, each) for each in projected]
+    norms = np.linalg.norm(x[:1000], axis=-1)
+    assert ((region.norms[0] <= norms) & (norms <= region.norms[1])).mean() == pytest.approx(0.98, abs=0.01)
+    if region.distribution == "normal":
+        low, high = region.likelihoods
+        likelihood = -(x[:1000] ** 2).sum(axis=(1, 2)) / 2
+        assert ((low <= likelihood) & (likelihood <= high)).mean() == pytest.approx(0.98, abs=0.015)
+
+
+@pytest.mark.parametrize("task", [BOWLS, NORMAL], ids=["uniform", "normal"])
+def test_everywhere_is_the_support_of_the_sampler(task: RetrievalTask) -> None:
+    _, x, _, projected, projected_inside = ask(Region.everywhere(task), far_out(task, LENGTH))
+    assert projected_inside.all()
+    np.testing.assert_array_equal(projected, np.clip(x, 0, 1) if task.distribution == "uniform" else x)
+
+
+# Refinement.
+
+
+def check_pairs(model: Transformer, task: RetrievalTask, region: Region, units: Units, found: Pairs) -> None:
+    """Everything that a refined pair promises, recomputed in NumPy."""
+    for first, second, target_gap, relative in zip(*found, strict=True):
+        assert plainly_inside(region, first)
+        assert plainly_inside(region, second)
+        apart = np.abs((targets(task, first) - targets(task, second)) / units.target).max()
+        assert target_gap == pytest.approx(apart, rel=1e-9, abs=1e-12)
+        assert target_gap >= 0
+        gap = np.linalg.norm(representation(model, first) - representation(model, second))
+        if np.isfinite(relative):
+            assert relative <= SAME
+            assert relative == pytest.approx(gap / units.representation, rel=1e-4, abs=1e-12)
+        else:
+            np.testing.assert_array_equal(first, second)
+
+
+def test_units_are_plain_deviations() -> None:
+    model, x = double(small(SEVERAL)), data(SEVERAL, 40)
+    units = units_of(model, SEVERAL, x)
+    seen = np.stack([representation(model, each) for each in x])
+    spread = np.sqrt(np.mean([np.sum((each - seen.mean(axis=0)) ** 2) for each in seen]))
+    assert units.representation == pytest.approx(spread, rel=1e-12)
+    wanted = np.stack([targets(SEVERAL, each) for each in x])
+    np.testing.assert_allclose(units.target, wanted.std(axis=0), rtol=1e-12)
+
+
+def test_refined_pairs_of_normal_tokens_keep_their_promises_at_kinks_and_ties() -> None:
+    task, region = NORMAL, asked("normal").region
+    model, x = double(small(task, seed=2)), data(task, 24)
+    x[:4, 0] = (1.0, 0.0)  # the kink
+    x[2:6, 1] = x[2:6, 2]  # a tie
+    x[6] = 0.0
+    units = units_of(model, task, data(task, 200))
+    found = refine(model, task, region, units, (x[:12], x[12:]), steps=25, seed=0)
+    check_pairs(model, task, region, units, found)
+    assert np.isfinite(found.representation_gap).all()  # no pair was lost at a kink
+    assert found.target_gap.max() > 1
+
+
+@pytest.mark.parametrize("task", [bowls(dimension=2, token_dim=2), EXTREMES], ids=["bowls", "extremes"])
+def test_a_head_for_each_coordinate_leaves_no_collision_beyond_its_error(task: RetrievalTask) -> None:
+    made = specialise(task, length=LENGTH, epsilon=1e-2)
+    assert made.bound.total <= 1e-2
+    x = data(task, 24)
+    first, second = np.concatenate([x[:12], x[:12]]), np.concatenate([x[12:], x[:12]])
+    # The last twelve begin as one: what is no extremum may move, and so may, in step, what is.
+    second[12:, ::2] += 0.01 * np.random.default_rng(0).normal(size=second[12:, ::2].shape)
+    units = units_of(made.model, task, data(task, 200))
+    found = refine(made.model, task, Region.everywhere(task), units, (first, second), steps=60, seed=0)
+    check_pairs(made.model, task, Region.everywhere(task), units, found)
+    assert np.isfinite(found.representation_gap).sum() >= 6
+    assert (found.target_gap * units.target[0]).max() <= 2 * made.epsilon
