@@ -12,6 +12,7 @@ test: lint types tests
 lint: .venv/test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-logo
 
 types: .venv/test
 	$(BIN)/mypy

@@ -1,16 +1,16 @@
-"""What can go wrong at a person's hands. The message is one line: the value, and what is allowed."""
+"""Errors that a user can act on. The message is one line: what was expected, and what was given."""
 
 
 class HeadcountError(Exception):
-    """Anything that a person can mend; the command line prints it as one line and exits 2."""
+    """Any error that a user can act on; the command line prints it as one line and exits 2."""
 
 
 class InvalidInput(HeadcountError, ValueError):
-    """A value that cannot be used, named together with what would be right."""
+    """A value that cannot be used, named together with what was expected."""
 
 
 class StorageError(HeadcountError, OSError):
-    """A file or folder that cannot be read or written, named."""
+    """A file or folder that cannot be read or written."""
 
 
 class ClusterLost(HeadcountError):

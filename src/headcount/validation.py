@@ -1,7 +1,8 @@
-"""Values from a person's hands, checked at the boundary: the value as it is meant, or one clear line."""
+"""Invalid user input, caught at the boundary: the value in its proper type, or one clear line."""
 
 import math
 import reprlib
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -19,28 +20,37 @@ def shown(value: object) -> str:
     return " ".join(reprlib.repr(value).split())
 
 
-def is_whole_number(value: object) -> bool:
-    """A truth value counts as 0 or 1 in Python; as a number of anything it is a slip.
+def expected(name: str, wanted: str, value: object) -> InvalidInput:
+    """The error for a value that cannot be used.
 
-    >>> is_whole_number(3), is_whole_number(True), is_whole_number(3.0)
+    >>> str(expected("heads", "an integer >= 1", 0))
+    'heads: expected an integer >= 1, got 0'
+    """
+    return InvalidInput(f"{name}: expected {wanted}, got {shown(value)}")
+
+
+def is_integer(value: object) -> bool:
+    """A bool counts as 0 or 1 in Python; as a number of anything it is a slip.
+
+    >>> is_integer(3), is_integer(True), is_integer(3.0)
     (True, False, False)
     """
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def whole_number(name: str, value: object, *, at_least: int, at_most: float = math.inf) -> int:
-    """The value as an int, where it is one and between the two ends.
+def check_integer(name: str, value: object, *, at_least: int, at_most: float = math.inf) -> int:
+    """The value as an int, where it is one and lies between the two ends.
 
-    >>> whole_number("dimension", 4, at_least=1)
+    >>> check_integer("dimension", 4, at_least=1)
     4
     """
-    if isinstance(value, int | np.integer) and is_whole_number(value) and at_least <= value <= at_most:
+    if isinstance(value, int | np.integer) and is_integer(value) and at_least <= value <= at_most:
         return int(value)
-    ends = f"from {at_least} up" if at_most == math.inf else f"from {at_least} to {at_most}"
-    raise InvalidInput(f"{name} = {shown(value)}: allowed is a whole number {ends}")
+    ends = f">= {at_least}" if at_most == math.inf else f"from {at_least} to {at_most}"
+    raise expected(name, f"an integer {ends}", value)
 
 
-def finite_number(
+def check_number(
     name: str,
     value: object,
     *,
@@ -50,7 +60,7 @@ def finite_number(
 ) -> float:
     """The value as a float, where it is a finite number between the two ends.
 
-    >>> finite_number("smallest_angle", 30, at_least=0.0, at_most=180.0)
+    >>> check_number("smallest_angle", 30, at_least=0.0, at_most=180.0)
     30.0
     """
     number = (
@@ -60,28 +70,36 @@ def finite_number(
     )
     if math.isfinite(number) and at_least <= number <= at_most and number > above:
         return number
-    least = f"above {above:g}" if above > at_least else f"from {at_least:g}"
-    most = "" if at_most == math.inf else f" to {at_most:g}"
-    raise InvalidInput(f"{name} = {shown(value)}: allowed is a finite number {least}{most}")
+    low = f" > {above:g}" if above > at_least else f" >= {at_least:g}" if at_least > -math.inf else ""
+    high = f" <= {at_most:g}" if at_most < math.inf else ""
+    raise expected(name, f"a finite number{low}{' and' if low and high else ''}{high}", value)
 
 
-def matrix(name: str, value: object, *, rows: int, columns: int) -> Rows:
+def check_choice(name: str, value: object, allowed: Iterable[object]) -> None:
+    """Refuse a value that is not one of a few.
+
+    >>> check_choice("loss", "squared", ("squared", "cross_entropy"))
+    """
+    names = tuple(allowed)
+    if value not in names:
+        raise expected(name, f"one of {', '.join(map(str, names))}", value)
+
+
+def check_matrix(name: str, value: object, *, rows: int, columns: int) -> Rows:
     """The value as rows of finite floats, one row per coordinate.
 
-    >>> matrix("wells", [[0, 1], [1, 0]], rows=2, columns=2)
+    >>> check_matrix("wells", [[0, 1], [1, 0]], rows=2, columns=2)
     ((0.0, 1.0), (1.0, 0.0))
     """
     try:
         entries = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInput(
-            f"{name} {shown(value)} is not possible: {rows} vectors of {columns} numbers are needed"
-        ) from None
+        raise expected(name, f"{rows} vectors of {columns} numbers", value) from None
     if entries.shape != (rows, columns):
         raise InvalidInput(
-            f"{name} of shape {entries.shape} is not possible: dimension {rows} and token_dim {columns} "
-            f"need the shape {(rows, columns)}"
+            f"{name}: expected the shape {(rows, columns)} (dimension {rows}, token_dim {columns}), "
+            f"got {entries.shape}"
         )
     if not np.isfinite(entries).all():
-        raise InvalidInput(f"{name} {shown(value)} is not possible: every entry must be finite")
+        raise expected(name, "finite numbers", value)
     return tuple(tuple(float(entry) for entry in row) for row in entries)

@@ -16,7 +16,7 @@ from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate
 from headcount.running.executor import run
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.validation import whole_number
+from headcount.validation import check_integer
 
 Sampler = Callable[[int, int, int], Any]
 
@@ -37,10 +37,10 @@ class HeadCount:
     def __init__(
         self, *, out: Path | str | None = None, positions: bool = True, max_heads: int = 8, seed: int = 0
     ) -> None:
-        self.max_heads = whole_number("max_heads", max_heads, at_least=3, at_most=32)
+        self.max_heads = check_integer("max_heads", max_heads, at_least=3, at_most=32)
         self.out = None if out is None else Path(out)
         self.positions = positions
-        self.seed = whole_number("seed", seed, at_least=0)
+        self.seed = check_integer("seed", seed, at_least=0)
 
     def fit(self, x: Any, y: Any, mask: Any = None, *, target: TargetType = "auto") -> "HeadCount":
         """Train what is needed to tell, and tell, from samples as arrays."""
@@ -70,8 +70,8 @@ class HeadCount:
         - `sampler`: takes a seed, a number of samples and a length, and returns x.
         - `kind`: whether y are `numbers` or `labels`, as in `fit`.
         """
-        length = whole_number("length", length, at_least=4)
-        samples = whole_number("samples", samples, at_least=MIN_SAMPLES)
+        length = check_integer("length", length, at_least=4)
+        samples = check_integer("samples", samples, at_least=MIN_SAMPLES)
         whole, half = (self._drawn(sampler, samples, size) for size in (length, length // 2))
         data = data_set(whole, target(whole), target=kind)
         same_kind: TargetType = "labels" if data.classes else "numbers"

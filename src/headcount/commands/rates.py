@@ -35,11 +35,11 @@ def rates(
     from headcount.engine.device import this_machine
     from headcount.tasks.registry import build, with_defaults
     from headcount.theory.rates import gap_rates, geometric, guaranteed, parameter_rates
-    from headcount.validation import finite_number
+    from headcount.validation import check_number
     from headcount.version import versions
 
     chosen = build(task, **with_defaults(task, DEFAULTS, dimension=dimension, token_dim=token_dim))
-    finite_number("smallest_epsilon", smallest_epsilon, above=0, at_most=0.05)
+    check_number("smallest_epsilon", smallest_epsilon, above=0, at_most=0.05)
     epsilons = geometric(smallest_epsilon)
     promised = guaranteed(chosen, length=length, seed=seed)
     sizes_of = f"D = {chosen.dimension}, d = {chosen.token_dim}, T = {length}"

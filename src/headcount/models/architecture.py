@@ -6,7 +6,7 @@ from math import sqrt
 from typing import Literal, get_args
 
 from headcount.errors import InvalidInput
-from headcount.validation import finite_number, whole_number
+from headcount.validation import check_integer, check_number
 
 Activation = Literal["relu", "gelu", "tanh", "silu"]
 PositionInput = Literal["none", "one_hot", "sinusoidal", "both"]
@@ -68,19 +68,19 @@ class Architecture:
 
     def __post_init__(self) -> None:
         for field in ("token_dim", "heads", "head_dim", "output_dim", "layers"):
-            whole_number(field, getattr(self, field), at_least=1)
+            check_integer(field, getattr(self, field), at_least=1)
         for field in ("encoder_hidden", "readout_hidden"):
             sizes = getattr(self, field)
             if not isinstance(sizes, tuple):
                 raise InvalidInput(f"{field} = {sizes!r}: allowed is a tuple of whole numbers from 1 up")
             for size in sizes:
-                whole_number(field, size, at_least=1)
+                check_integer(field, size, at_least=1)
         for field in ("kv_heads", "length"):
             if getattr(self, field) is not None:
-                whole_number(field, getattr(self, field), at_least=1)
+                check_integer(field, getattr(self, field), at_least=1)
         if self.feedforward != 0:
-            whole_number("feedforward", self.feedforward, at_least=1)
-        finite_number("beta", self.beta, above=0)
+            check_integer("feedforward", self.feedforward, at_least=1)
+        check_number("beta", self.beta, above=0)
         if self.heads % self.key_value_heads:
             raise InvalidInput(f"kv_heads = {self.kv_heads}: must divide heads = {self.heads}")
         for field, allowed in _CHOICES.items():

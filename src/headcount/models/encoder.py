@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from headcount.errors import InvalidInput
 from headcount.models.network import Parameter, uniform
-from headcount.validation import finite_number, shown, whole_number
+from headcount.validation import check_integer, check_number, shown
 
 EncoderPrecision = Literal["float32", "bfloat16"]
 
@@ -47,8 +47,8 @@ class EncoderShape:
 
     def __post_init__(self) -> None:
         for field in ("heads", "head_dim", "layers", "feedforward"):
-            whole_number(field, getattr(self, field), at_least=1)
-        finite_number("dropout", self.dropout, at_least=0.0, at_most=0.9)
+            check_integer(field, getattr(self, field), at_least=1)
+        check_number("dropout", self.dropout, at_least=0.0, at_most=0.9)
         if self.precision not in get_args(EncoderPrecision):
             allowed = ", ".join(get_args(EncoderPrecision))
             raise InvalidInput(f"precision = {shown(self.precision)}: allowed are {allowed}")

@@ -24,7 +24,7 @@ from headcount.models.encoder import (
     split_key,
 )
 from headcount.models.network import Parameter, uniform
-from headcount.validation import shown, whole_number
+from headcount.validation import check_integer, shown
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class RerankerShape(AroundEncoder):
     def __post_init__(self) -> None:
         if not isinstance(self.encoder, EncoderShape):
             raise InvalidInput(f"encoder = {shown(self.encoder)}: allowed is an EncoderShape")
-        whole_number("embedding", self.embedding, at_least=1)
+        check_integer("embedding", self.embedding, at_least=1)
 
     @property
     def token_dim(self) -> int:
@@ -73,7 +73,7 @@ class JoinedShape(RerankerShape):
     def __post_init__(self) -> None:
         super().__post_init__()
         for field in ("query_tokens", "passage_tokens"):
-            whole_number(field, getattr(self, field), at_least=1)
+            check_integer(field, getattr(self, field), at_least=1)
 
     def sequence(self, length: int) -> int:
         """Of the query and of T candidates."""
@@ -188,7 +188,7 @@ class JoinedReranker(eqx.Module):
         expect_shape("tokens", tokens, "batch", "token", self.scorer.shape.embedding)
         for name, array in (("mask", mask), ("owner", owner)):
             expect_shape(name, array, *tokens.shape[:2])
-        whole_number("candidates", candidates, at_least=1)
+        check_integer("candidates", candidates, at_least=1)
         states = self.scorer.states(tokens, owner == -1, mask=mask, key=key)
         owns = (owner[:, None, :] == jnp.arange(candidates)[:, None]) & mask[:, None, :]
         count = jnp.sum(owns, axis=-1)

@@ -22,7 +22,7 @@ from headcount.models.encoder import (
     split_key,
 )
 from headcount.models.network import Parameter
-from headcount.validation import is_whole_number, shown, whole_number
+from headcount.validation import check_integer, is_integer, shown
 
 COLOURS = 3
 
@@ -49,9 +49,9 @@ class VitShape(AroundEncoder):
     def __post_init__(self) -> None:
         for field, allowed in (("side", SIDES), ("patch", PATCHES)):
             value = getattr(self, field)
-            if not is_whole_number(value) or value not in allowed:
+            if not is_integer(value) or value not in allowed:
                 raise InvalidInput(f"{field} = {shown(value)}: allowed are {', '.join(map(str, allowed))}")
-        whole_number("classes", self.classes, at_least=2)
+        check_integer("classes", self.classes, at_least=2)
         if not isinstance(self.encoder, EncoderShape):
             raise InvalidInput(f"encoder = {shown(self.encoder)}: allowed is an EncoderShape")
 

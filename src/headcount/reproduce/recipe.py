@@ -15,7 +15,7 @@ from headcount.trials.grid import Grid
 from headcount.trials.task_choice import TaskChoice
 from headcount.trials.training import Training
 from headcount.trials.trial import Trial
-from headcount.validation import whole_number
+from headcount.validation import check_integer
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Recipe:
 
     def with_seeds(self, seeds: int | None, *, first: int = 0) -> "Recipe":
         """The same with another number of seeds, from the first on."""
-        first = whole_number("seed", first, at_least=0)
-        count = self.seeds if seeds is None else whole_number("seeds", seeds, at_least=1)
+        first = check_integer("seed", first, at_least=0)
+        count = self.seeds if seeds is None else check_integer("seeds", seeds, at_least=1)
         return replace(self, seeds=count, first_seed=first)
 
     def lighter(self, *, lengths: tuple[int, ...] | None = None) -> "Recipe":

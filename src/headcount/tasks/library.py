@@ -15,7 +15,7 @@ from headcount.tasks.placement import place_directions, place_wells
 from headcount.tasks.positions import position_sets
 from headcount.tasks.registry import register_task
 from headcount.tasks.retrieval import OuterFunction, RetrievalTask
-from headcount.validation import whole_number
+from headcount.validation import check_integer
 
 Vectors = str | Sequence[Sequence[float]] | Float[np.ndarray, "dimension token_dim"]
 PositionChoice = str | Sequence[int | str | Sequence[int]]
@@ -165,5 +165,5 @@ bowls_several = _combined_by(several, "bowls_several", bowls)
 
 
 def _check_sizes(dimension: int, token_dim: int) -> None:
-    whole_number("dimension", dimension, at_least=1)
-    whole_number("token_dim", token_dim, at_least=1)
+    check_integer("dimension", dimension, at_least=1)
+    check_integer("token_dim", token_dim, at_least=1)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.errors import InvalidInput
-from headcount.validation import Rows, finite_number, matrix, shown, whole_number
+from headcount.validation import Rows, check_integer, check_matrix, check_number, shown
 
 Point = Float[np.ndarray, " token_dim"]
 Points = Float[np.ndarray, "points token_dim"]
@@ -25,10 +25,10 @@ def place_directions(
     >>> place_directions("orthonormal", dimension=2, token_dim=2, smallest_angle=30.0, seed=0)
     ((1.0, 0.0), (0.0, 1.0))
     """
-    smallest = finite_number("smallest_angle", smallest_angle, at_least=0.0, at_most=180.0)
-    whole_number("seed", seed, at_least=0)
+    smallest = check_number("smallest_angle", smallest_angle, at_least=0.0, at_most=180.0)
+    check_integer("seed", seed, at_least=0)
     if not isinstance(choice, str):
-        given = matrix("directions", choice, rows=dimension, columns=token_dim)
+        given = check_matrix("directions", choice, rows=dimension, columns=token_dim)
         if not all(any(direction) for direction in given):
             raise InvalidInput(f"directions {shown(choice)} are not possible: a direction cannot be zero")
         return given
@@ -55,10 +55,10 @@ def place_wells(
     ((0.25,), (0.75,))
     """
     diagonal = float(token_dim) ** 0.5
-    smallest = finite_number("smallest_distance", smallest_distance, at_least=0.0, at_most=diagonal)
-    whole_number("seed", seed, at_least=0)
+    smallest = check_number("smallest_distance", smallest_distance, at_least=0.0, at_most=diagonal)
+    check_integer("seed", seed, at_least=0)
     if not isinstance(choice, str):
-        given = matrix("wells", choice, rows=dimension, columns=token_dim)
+        given = check_matrix("wells", choice, rows=dimension, columns=token_dim)
         if not all(0 <= entry <= 1 for well in given for entry in well):
             raise InvalidInput(f"wells {shown(choice)} are not possible: every entry must be from 0 to 1")
         return given

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from headcount.errors import InvalidInput
-from headcount.validation import is_whole_number, shown, whole_number
+from headcount.validation import check_integer, is_integer, shown
 
 Rule = Callable[[int], Iterable[int]]
 
@@ -54,7 +54,7 @@ class Positions:
 
     def indices(self, length: int) -> Int[np.ndarray, " positions"]:
         """The positions in a sequence of this length, ascending."""
-        length = whole_number("length", length, at_least=1)
+        length = check_integer("length", length, at_least=1)
         if isinstance(self.rule, str):
             rule: object = RULES[self.rule](length)
         else:
@@ -81,7 +81,7 @@ def position_sets(choice: object) -> tuple[Positions, ...]:
     >>> len(position_sets([0, 1, 2])), len(position_sets(["all", [0, 1], "even"]))
     (1, 3)
     """
-    if isinstance(choice, list | tuple) and not all(is_whole_number(entry) for entry in choice):
+    if isinstance(choice, list | tuple) and not all(is_integer(entry) for entry in choice):
         return tuple(_position_set(entry) for entry in choice)
     return (_position_set(choice),)
 
@@ -96,7 +96,7 @@ def _index_set(indices: object, where: str = "") -> tuple[int, ...]:
             f"positions {shown(indices)} are not possible: "
             f"use one of {', '.join(RULES)}, or a list of indices"
         )
-    chosen = sorted(whole_number("position", index, at_least=0) for index in indices)
+    chosen = sorted(check_integer("position", index, at_least=0) for index in indices)
     if not chosen:
         raise InvalidInput(f"no positions are left{where}: a position set needs at least one")
     for earlier, later in itertools.pairwise(chosen):

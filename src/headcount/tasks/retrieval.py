@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from headcount.errors import InvalidInput
 from headcount.tasks.positions import Positions, position_sets
-from headcount.validation import shown, whole_number
+from headcount.validation import check_integer, shown
 
 Extremum = Literal["min", "max"]
 Distribution = Literal["uniform", "normal"]
@@ -63,9 +63,9 @@ class RetrievalTask:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise InvalidInput(f"task name {shown(self.name)} is not possible: a non-empty text is needed")
-        whole_number("token_dim", self.token_dim, at_least=1)
+        check_integer("token_dim", self.token_dim, at_least=1)
         object.__setattr__(self, "coordinate_functions", _entries(self.coordinate_functions))
-        whole_number("dimension", self.dimension, at_least=1)
+        check_integer("dimension", self.dimension, at_least=1)
         object.__setattr__(self, "positions", self._each("positions", position_sets(self.positions)))
         object.__setattr__(self, "extrema", self._each("extrema", _entries(self.extrema)))
         for extremum in self.extrema:
@@ -107,8 +107,8 @@ class RetrievalTask:
 
     def inputs(self, key: Key[Array, ""], count: int, length: int) -> Float[Array, "count length token_dim"]:
         """Sequences of independent tokens from the task's distribution."""
-        whole_number("count", count, at_least=1)
-        whole_number("length", length, at_least=1)
+        check_integer("count", count, at_least=1)
+        check_integer("length", length, at_least=1)
         draw = jax.random.uniform if self.distribution == "uniform" else jax.random.normal
         return draw(key, (count, length, self.token_dim))
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import floor, isqrt
 from typing import Any
 
-from headcount.validation import finite_number, whole_number
+from headcount.validation import check_integer, check_number
 
 LARGEST = 2**30  # beyond any sequence or model, and safe to turn into a float
 COLUMNS = 80
@@ -52,10 +52,10 @@ class Setting:
 
     def __post_init__(self) -> None:
         for name in ("dimension", "heads", "head_dim", "length", "token_dim", "layers"):
-            self._set(name, whole_number(name, getattr(self, name), at_least=1, at_most=LARGEST))
-        self._set("gamma", finite_number("gamma", self.gamma, above=0.0))
+            self._set(name, check_integer(name, getattr(self, name), at_least=1, at_most=LARGEST))
+        self._set("gamma", check_number("gamma", self.gamma, above=0.0))
         given = self.length if self.smallest_set is None else self.smallest_set
-        self._set("smallest_set", whole_number("smallest_set", given, at_least=1, at_most=self.length))
+        self._set("smallest_set", check_integer("smallest_set", given, at_least=1, at_most=self.length))
 
     def _set(self, name: str, value: float) -> None:
         object.__setattr__(self, name, value)
@@ -263,7 +263,7 @@ def lower_bound(setting: Setting, *, share: Fraction | None = None) -> LowerBoun
     'no lower bound: h = 4 is not below D = 4, so heads are enough'
     """
     share = setting.share if share is None else share
-    finite_number("share", float(share), above=0.0, at_most=1.0)
+    check_number("share", float(share), above=0.0, at_most=1.0)
     smallest = share * setting.length
     if setting.layers > 1:
         return LowerBound(None, float(smallest), None, _ONE_LAYER.format(layers=setting.layers))
@@ -367,8 +367,8 @@ def uniqueness(*, dimension: int, length: int) -> Uniqueness:
     >>> uniqueness(dimension=4, length=128).vacuous, uniqueness(dimension=4, length=128).speaks_from
     (True, 850)
     """
-    dimension = whole_number("dimension", dimension, at_least=1, at_most=LARGEST)
-    length = whole_number("length", length, at_least=1, at_most=LARGEST)
+    dimension = check_integer("dimension", dimension, at_least=1, at_most=LARGEST)
+    length = check_integer("length", length, at_least=1, at_most=LARGEST)
     largest = _largest_beside(1, length=length)
     rival = _largest_beside(dimension, length=length)
     speaks_from = ROOM * (dimension**2 + (1 if dimension > 1 else 4))

@@ -21,7 +21,7 @@ from headcount.theory.constructions.memorise import plan_memorise
 from headcount.theory.constructions.outer import Outer
 from headcount.theory.constructions.shallow import OutOfReach
 from headcount.theory.constructions.specialise import specialise
-from headcount.validation import finite_number
+from headcount.validation import check_number
 
 
 def geometric(smallest: float) -> tuple[float, ...]:
@@ -195,7 +195,7 @@ def gap_rates(
 
 
 def _checked(epsilons: Sequence[float]) -> tuple[float, ...]:
-    checked = tuple(finite_number("epsilon", epsilon, above=0) for epsilon in epsilons)
+    checked = tuple(check_number("epsilon", epsilon, above=0) for epsilon in epsilons)
     if len(set(checked)) < 2:
         raise InvalidInput(f"epsilons = {list(checked)}: allowed are at least two different ones")
     return checked

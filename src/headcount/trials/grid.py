@@ -10,7 +10,7 @@ from headcount.models.architecture import Architecture
 from headcount.trials.task_choice import TaskChoice
 from headcount.trials.training import Training
 from headcount.trials.trial import Trial
-from headcount.validation import whole_number
+from headcount.validation import check_integer
 
 # Of a model in a grid: what neither the task nor an axis decides.
 OPTIONS = tuple(
@@ -52,7 +52,7 @@ class Grid:
             if not (isinstance(values, tuple) and values) and not (axis == "dimension" and values is None):
                 raise InvalidInput(f"{axis} = {values!r}: allowed is a tuple of one value or more")
         if self.width is not None:
-            whole_number("width", self.width, at_least=max(self.heads))
+            check_integer("width", self.width, at_least=max(self.heads))
 
     def trials(self) -> tuple[Trial, ...]:
         """The trials, each once, lengths outermost: members of one shape stand together."""
@@ -69,8 +69,8 @@ class Grid:
 
     def _architecture(self, length: int, task: TaskChoice, shape: tuple[int, int, int, int]) -> Architecture:
         layers, hidden, head_dim, heads = shape
-        whole_number("length", length, at_least=1)
-        whole_number("heads", heads, at_least=1)
+        check_integer("length", length, at_least=1)
+        check_integer("heads", heads, at_least=1)
         built = task.build()
         for positions in built.positions:
             positions.indices(length)  # a set that does not fit the length is refused here

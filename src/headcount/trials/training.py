@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from headcount.errors import InvalidInput
-from headcount.validation import finite_number, shown, whole_number
+from headcount.validation import check_integer, check_number, shown
 
 Loss = Literal["squared", "cross_entropy"]
 METRICS = {"squared": "nmse", "cross_entropy": "log loss"}
@@ -36,22 +36,22 @@ class Training:
     loss: Loss = "squared"
 
     def __post_init__(self) -> None:
-        whole_number("steps", self.steps, at_least=1)
+        check_integer("steps", self.steps, at_least=1)
         if self.warmup is None:
             object.__setattr__(self, "warmup", min(500, self.steps // 10))
         for name in ("batch_size", "train_samples", "evaluate_every"):
-            whole_number(name, getattr(self, name), at_least=1)
+            check_integer(name, getattr(self, name), at_least=1)
         for name in ("validation_samples", "test_samples"):
-            whole_number(name, getattr(self, name), at_least=2)
-        whole_number("warmup", self.warmup, at_least=0)
-        whole_number("polish_steps", self.polish_steps, at_least=0)
-        whole_number("data_seed", self.data_seed, at_least=0, at_most=MAX_SEED)
+            check_integer(name, getattr(self, name), at_least=2)
+        check_integer("warmup", self.warmup, at_least=0)
+        check_integer("polish_steps", self.polish_steps, at_least=0)
+        check_integer("data_seed", self.data_seed, at_least=0, at_most=MAX_SEED)
         if self.loss not in get_args(Loss):
             raise InvalidInput(f"loss = {shown(self.loss)}: allowed are {', '.join(get_args(Loss))}")
         if self.polish_steps and self.loss != "squared":
             raise InvalidInput(f"polish_steps = {self.polish_steps}: allowed is 0 for the loss {self.loss}")
-        finite_number("weight_decay", self.weight_decay, at_least=0)
-        finite_number("clip", self.clip, above=0)
+        check_number("weight_decay", self.weight_decay, at_least=0)
+        check_number("clip", self.clip, above=0)
         if self.steps % self.evaluate_every:
             raise InvalidInput(
                 f"steps = {self.steps}: must be a multiple of evaluate_every = {self.evaluate_every}"

@@ -11,7 +11,7 @@ from headcount.models.architecture import Architecture
 from headcount.tasks.registry import is_builtin
 from headcount.trials.task_choice import DATA, TaskChoice, _fingerprint
 from headcount.trials.training import MAX_SEED, METRICS, Training
-from headcount.validation import finite_number, whole_number
+from headcount.validation import check_integer, check_number
 
 MAX_DATA_BYTES = 4 << 30
 # Options that came after the first results: where they have their usual value, a trial keeps its old hash.
@@ -35,9 +35,9 @@ class Trial:
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
-        whole_number("length", self.length, at_least=1)
-        whole_number("seed", self.seed, at_least=0, at_most=MAX_SEED)
-        finite_number("learning_rate", self.learning_rate, above=0)
+        check_integer("length", self.length, at_least=1)
+        check_integer("seed", self.seed, at_least=0, at_most=MAX_SEED)
+        check_number("learning_rate", self.learning_rate, above=0)
         recipe = self.training
         if recipe.loss != "squared" and self.task.name != DATA:
             raise InvalidInput(f"loss = {recipe.loss!r}: allowed is squared, since the task has no labels")

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Int32, UInt8
 
 from headcount.errors import InvalidInput
-from headcount.validation import is_whole_number, shown
+from headcount.validation import is_integer, shown
 
 HOME = "https://www.cs.toronto.edu/~kriz/cifar.html"
 HUB = "uoft-cs/cifar10"
@@ -217,7 +217,7 @@ def _records(file: object, images: np.ndarray, labels: Sequence[Any]) -> _Record
     if len(labels) != len(images):
         raise _refused(file, f"holds {len(images)} images and {len(labels)} labels; expected as many")
     for place, label in enumerate(labels):
-        if not is_whole_number(label) or not 0 <= label < len(CLASSES):
+        if not is_integer(label) or not 0 <= label < len(CLASSES):
             raise _refused(file, f"image {place} has the label {shown(label)}; expected 0 to 9")
     return _Records(np.ascontiguousarray(images), np.asarray(labels, np.int32))
 

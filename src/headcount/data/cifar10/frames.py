@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, Num
 
 from headcount.errors import InvalidInput
-from headcount.validation import is_whole_number, shown
+from headcount.validation import is_integer, shown
 
 IMAGE = 32
 SIDES = (32, 48, 64, 96, 128)
@@ -53,7 +53,7 @@ def patches(image: Num[Array, "side side 3"], patch: int) -> Num[Array, "count p
 
 
 def _one_of(name: str, value: object, allowed: tuple[int, ...]) -> None:
-    if not is_whole_number(value) or value not in allowed:
+    if not is_integer(value) or value not in allowed:
         raise InvalidInput(f"{name} = {shown(value)}: allowed are {', '.join(map(str, allowed))}")
 
 

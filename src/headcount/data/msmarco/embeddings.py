@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from headcount.data.npz import arrays_in
 from headcount.errors import InvalidInput
-from headcount.validation import whole_number
+from headcount.validation import check_integer
 
 FILE = "bert_embeddings.npz"
 SOURCE = "docs/real.md says how to make it from a BERT checkpoint"
@@ -47,8 +47,8 @@ class FrozenEmbeddings:
         Of a longer text the first `max_tokens` count; a text without tokens is all zeros.
         """
         try:
-            whole_number("segment", segment, at_least=0, at_most=len(self.segment) - 1)
-            whole_number("max_tokens", max_tokens, at_least=1, at_most=len(self.position))
+            check_integer("segment", segment, at_least=0, at_most=len(self.segment) - 1)
+            check_integer("max_tokens", max_tokens, at_least=1, at_most=len(self.position))
         except InvalidInput as problem:
             raise _refused(self.name, f"{problem}, as many as its table has") from None
         self._check_known(tokens)

@@ -9,7 +9,7 @@ from jaxtyping import Integer
 
 from headcount.data.msmarco.texts import Texts
 from headcount.errors import InvalidInput
-from headcount.validation import whole_number
+from headcount.validation import check_integer
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class Lists:
 
     def at(self, length: int) -> "Lists":
         """The positive and the T - 1 hardest negatives."""
-        length = whole_number("length", length, at_least=2, at_most=self.length)
+        length = check_integer("length", length, at_least=2, at_most=self.length)
         return replace(self, negatives=self.negatives[:, : length - 1])
 
     def take(self, rows: np.ndarray) -> "Lists":
@@ -98,7 +98,7 @@ class Rankings:
 
     def at(self, length: int) -> "Rankings":
         """The same queries with T candidates each: the positive and the T - 1 hardest negatives."""
-        whole_number(f"{self.name}: length", length, at_least=2, at_most=self.train.length)
+        check_integer(f"{self.name}: length", length, at_least=2, at_most=self.train.length)
         return replace(self, train=self.train.at(length), validation=self.validation.at(length))
 
     @cached_property

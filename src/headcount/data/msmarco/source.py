@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from headcount.data.msmarco.negatives import Negatives
 from headcount.errors import InvalidInput
-from headcount.validation import shown, whole_number
+from headcount.validation import check_integer, shown
 
 SITE = "https://microsoft.github.io/msmarco/"
 TRAIN_QUERIES, VALIDATION_QUERIES = 28_000, 2_000  # the paper's
@@ -61,10 +61,10 @@ class Options:
             ("validation_queries", self.validation_queries),
         ):
             if number is not None:
-                whole_number(name, number, at_least=1)
-        whole_number("length", self.length, at_least=2)
-        whole_number("pool", self.pool, at_least=0)
-        whole_number("seed", self.seed, at_least=0)
+                check_integer(name, number, at_least=1)
+        check_integer("length", self.length, at_least=2)
+        check_integer("pool", self.pool, at_least=0)
+        check_integer("seed", self.seed, at_least=0)
 
     @property
     def max_train(self) -> int:

@@ -19,7 +19,7 @@ from headcount.trials.planning import COSTS, SOFTMAX, cut, max_in_time
 from headcount.trials.task_choice import TaskChoice
 from headcount.trials.training import MAX_SEED
 from headcount.trials.trial import Trial
-from headcount.validation import finite_number, whole_number
+from headcount.validation import check_integer, check_number
 
 ONCE = "once"
 KEPT = 6  # copies of a layer's states that its gradient needs, and passing ones
@@ -54,9 +54,9 @@ class RealTrial(Trial):
     """One member on real data; its architecture is a `VitShape` or a `RerankerShape`."""
 
     def __post_init__(self) -> None:
-        whole_number("length", self.length, at_least=2)
-        whole_number("seed", self.seed, at_least=0, at_most=MAX_SEED)
-        finite_number("learning_rate", self.learning_rate, above=0)
+        check_integer("length", self.length, at_least=2)
+        check_integer("seed", self.seed, at_least=0, at_most=MAX_SEED)
+        check_number("learning_rate", self.learning_rate, above=0)
 
     @property
     def metric(self) -> str:

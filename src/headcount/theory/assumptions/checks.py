@@ -11,7 +11,7 @@ import numpy as np
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.findings import Assumptions, Finding, Verdict
 from headcount.theory.assumptions.landscape import Landscape, survey
-from headcount.validation import whole_number
+from headcount.validation import check_integer
 
 _ROUNDING = 1e-6  # a value this far outside [0, 1] is still inside
 _SAME_POINT = 1e-4  # a minimiser is found to about 1e-6
@@ -30,7 +30,7 @@ def check_assumptions(task: RetrievalTask, *, length: int = 32, seed: int = 0) -
     >>> [check_assumptions(task, length=8).verdict("2") for task in (bowls(dimension=2), extremes())]
     ['holds', 'fails']
     """
-    whole_number("seed", seed, at_least=0)
+    check_integer("seed", seed, at_least=0)
     positions = _positions(task, length)
     landscape = survey(task, seed=seed)
     findings = (

@@ -23,7 +23,7 @@ from headcount.theory.collisions.pigeonhole import (
 from headcount.theory.collisions.refine import SAME, Pairs, Units, refine, units_of
 from headcount.theory.collisions.region import Region
 from headcount.theory.evaluate import Target, representations, targets
-from headcount.validation import finite_number, whole_number
+from headcount.validation import check_integer, check_number
 
 _POOL = 2048
 
@@ -124,13 +124,13 @@ def collide(
     and, for sequences anywhere, also from what was found inside, from what the proof's bins found and from
     repeated tokens.
     """
-    length = whole_number("length", length, at_least=1)
-    pairs = whole_number("pairs", pairs, at_least=2, at_most=_POOL)
-    whole_number("steps", steps, at_least=1)
-    whole_number("seed", seed, at_least=0, at_most=2**63 - 1)
-    whole_number("candidates", candidates, at_least=2, at_most=MAX_CANDIDATES)
+    length = check_integer("length", length, at_least=1)
+    pairs = check_integer("pairs", pairs, at_least=2, at_most=_POOL)
+    check_integer("steps", steps, at_least=1)
+    check_integer("seed", seed, at_least=0, at_most=2**63 - 1)
+    check_integer("candidates", candidates, at_least=2, at_most=MAX_CANDIDATES)
     if epsilon is not None:
-        finite_number("epsilon", epsilon, above=0)
+        check_number("epsilon", epsilon, above=0)
     if task.token_dim != model.architecture.token_dim or task.output_dim != model.architecture.output_dim:
         raise InvalidInput(
             f"token_dim = {model.architecture.token_dim}, output_dim = {model.architecture.output_dim} of "

@@ -15,7 +15,7 @@ from headcount.theory.assumptions.landscape import survey
 from headcount.theory.collisions.closest import close_pairs
 from headcount.theory.collisions.segments import Segment, segments_of
 from headcount.theory.evaluate import representations, scores_and_values, targets
-from headcount.validation import finite_number, whole_number
+from headcount.validation import check_integer, check_number
 
 CANDIDATES = 1_000_000
 MAX_CANDIDATES = 10_000_000
@@ -75,10 +75,10 @@ def pigeonhole(
         raise InvalidInput(
             f"layers = {model.architecture.layers}: the proof speaks of one layer; allowed is 1"
         )
-    whole_number("points", points, at_least=2)
+    check_integer("points", points, at_least=2)
     if epsilon is not None:
-        finite_number("epsilon", epsilon, above=0)
-    candidates = whole_number("candidates", candidates, at_least=2, at_most=MAX_CANDIDATES)
+        check_number("epsilon", epsilon, above=0)
+    candidates = check_integer("candidates", candidates, at_least=2, at_most=MAX_CANDIDATES)
     model = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), model)
     with jax.enable_x64(True):
         segments = _segments(task, seed)

@@ -17,7 +17,7 @@ from headcount.theory.assumptions.checks import check_assumptions
 from headcount.theory.assumptions.findings import Assumptions
 from headcount.theory.constructions.worst_case import WorstCase, worst_case
 from headcount.theory.evaluate import outputs
-from headcount.validation import finite_number, whole_number
+from headcount.validation import check_integer, check_number
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class Construction:
             self.model,
             self.task,
             self.length,
-            starts=whole_number("starts", starts, at_least=1),
-            steps=whole_number("steps", steps, at_least=1),
+            starts=check_integer("starts", starts, at_least=1),
+            steps=check_integer("steps", steps, at_least=1),
             seed=seed,
         )
 
@@ -100,7 +100,7 @@ class Construction:
 
 def checked(epsilon: float, length: int) -> tuple[float, int]:
     """Epsilon and length as they are meant, or one clear line."""
-    return finite_number("epsilon", epsilon, above=0), whole_number(
+    return check_number("epsilon", epsilon, above=0), check_integer(
         "length", length, at_least=1, at_most=LONGEST
     )
 

@@ -23,7 +23,7 @@ from headcount.theory.constructions.coordinates import coordinates_of
 from headcount.theory.constructions.extremum import maximum
 from headcount.theory.constructions.outer import Outer
 from headcount.theory.constructions.shallow import OutOfReach, Shallow, rounded_up, within_reach
-from headcount.validation import finite_number
+from headcount.validation import check_number
 
 MEMORY_GIB = 1.0
 _BYTES = 8
@@ -53,7 +53,7 @@ def memorise(
     True
     """
     epsilon, length = checked(epsilon, length)
-    finite_number("memory_gib", memory_gib, above=0)
+    check_number("memory_gib", memory_gib, above=0)
     assumptions = assumptions_of(task, length, seed)
     plan = _plan_that_fits(task, length, epsilon, memory_gib, seed)
     phi, steepness = plan.phi, plan.steepness

@@ -20,7 +20,7 @@ from headcount.theory.constructions.construction import (
 from headcount.theory.constructions.coordinates import coordinates_of
 from headcount.theory.constructions.outer import Outer
 from headcount.theory.constructions.shallow import Shallow, within_reach
-from headcount.validation import finite_number
+from headcount.validation import check_number
 
 GATE = -2.0
 
@@ -42,7 +42,7 @@ def specialise(
     (array([1.25]), True)
     """
     epsilon, length = checked(epsilon, length)
-    gate = finite_number("gate", gate, at_most=0)
+    gate = check_number("gate", gate, at_most=0)
     coordinates = coordinates_of(task, seed=seed)
     assumptions = assumptions_of(task, length, seed)
     outer = Outer(task, coordinates)

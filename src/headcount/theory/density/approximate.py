@@ -29,7 +29,7 @@ from headcount.theory.density.limits import check_size
 from headcount.theory.density.minimax import fit
 from headcount.theory.density.polynomial import Polynomial
 from headcount.theory.density.recovery import Recovery, retrievals
-from headcount.validation import finite_number, whole_number
+from headcount.validation import check_integer, check_number
 
 BLUNTEST, SHARPEST = 1e-3, 1e9
 
@@ -126,7 +126,7 @@ def approximate_target(
     """
     check_size(length=length, token_dim=token_dim, degree=degree)
     recovery = Recovery(length, token_dim, _sharpness(sharpness))
-    whole_number("seed", seed, at_least=0)
+    check_integer("seed", seed, at_least=0)
     target = _hashable(target)
     _check_scalar(target, length=length, token_dim=token_dim)
     flat = Flat(target, length, token_dim)
@@ -161,4 +161,4 @@ def _check_scalar(target: Target, *, length: int, token_dim: int) -> None:
 
 
 def _sharpness(value: float) -> float:
-    return finite_number("sharpness", value, at_least=BLUNTEST, at_most=SHARPEST)
+    return check_number("sharpness", value, at_least=BLUNTEST, at_most=SHARPEST)

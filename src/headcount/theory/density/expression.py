@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from headcount.errors import InvalidInput
-from headcount.validation import shown, whole_number
+from headcount.validation import check_integer, shown
 
 LONGEST = 1_000
 DEEPEST = 100  # as deep as a sum of a hundred terms
@@ -61,8 +61,8 @@ class Expression:
     token_dim: int
 
     def __post_init__(self) -> None:
-        whole_number("length", self.length, at_least=1)
-        whole_number("token_dim", self.token_dim, at_least=1)
+        check_integer("length", self.length, at_least=1)
+        check_integer("token_dim", self.token_dim, at_least=1)
         self._check(self._tree, depth=0)
 
     def __call__(self, x: Float[Array, "length token_dim"]) -> Array:

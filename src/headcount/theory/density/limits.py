@@ -6,7 +6,7 @@ import math
 from headcount.errors import InvalidInput
 from headcount.theory.density.polynomial import monomials
 from headcount.theory.density.recovery import retrievals
-from headcount.validation import whole_number
+from headcount.validation import check_integer
 
 SHORTEST = 4
 MAX_RETRIEVALS = 2_000
@@ -23,9 +23,9 @@ def check_size(*, length: int, token_dim: int, degree: int) -> None:
     headcount.errors.InvalidInput: degree = 5: allowed is 4 or less for 16 numbers; it would take \
 20,349 monomials, and 5,000 are the limit
     """
-    whole_number("length", length, at_least=SHORTEST)
-    whole_number("token_dim", token_dim, at_least=1)
-    whole_number("degree", degree, at_least=1)
+    check_integer("length", length, at_least=SHORTEST)
+    check_integer("token_dim", token_dim, at_least=1)
+    check_integer("degree", degree, at_least=1)
     _check_token_dim(token_dim)
     _check_length(length, token_dim)
     _check_degree(degree, variables=length * token_dim)
