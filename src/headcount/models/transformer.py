@@ -5,7 +5,8 @@ P(x) is a matrix [width, token], as in W x. A model takes one sequence; `jax.vma
 batch, and over models makes a pack.
 """
 
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,11 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from headcount.extras import needed
+from headcount.models import saving
 from headcount.models.architecture import Architecture
 from headcount.models.network import Network, Parameter, uniform
 from headcount.models.pooling import Pool, pool, softmax
 from headcount.models.pooling import weights as pooling_weights
 from headcount.models.positions import encoder_features, starting_blind
+from headcount.validation import expected
+
+if TYPE_CHECKING:
+    from headcount.models.torch_module import TorchTransformer
 
 
 class Padding(eqx.Module):
@@ -25,7 +32,7 @@ class Padding(eqx.Module):
 
     logit_scale: Float[Parameter, ""]
     width: Int[Parameter, ""]
-    told: Float[Parameter, ""]
+    sees_positions: Float[Parameter, ""]
 
     @classmethod
     def of(cls, architecture: Architecture) -> "Padding":
@@ -33,7 +40,7 @@ class Padding(eqx.Module):
         return cls(
             logit_scale=np.asarray(architecture.logit_scale, np.float32),
             width=np.asarray(architecture.width, np.int32),
-            told=np.asarray(architecture.positions != "none", np.float32),
+            sees_positions=np.asarray(architecture.positions != "none", np.float32),
         )
 
 
@@ -220,6 +227,28 @@ class Transformer(eqx.Module):
         """M, by the paper's rule."""
         return self.architecture.counted_parameters()
 
+    def save(self, path: str | Path) -> None:
+        """Write the model to one .npz file, without pickle; `Transformer.load` reads it back exactly."""
+        saving.save(self, self.architecture, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Transformer":
+        """The model that `save` wrote."""
+        return saving.load(path, lambda architecture: cls.initialise(architecture, seed=0))
+
+    def to_torch(self) -> "TorchTransformer":
+        """The same function as a `torch.nn.Module` over a batch: x [batch, token, token_dim], mask.
+
+        Its parameters are copies, in the same type. `benchmarks/torch_module.py` checks that both agree.
+        """
+        if self.architecture.precision != "float32":
+            # PyTorch has no precision of one module's products: torch.set_float32_matmul_precision is global.
+            raise expected("precision", "float32 for a PyTorch module", self.architecture.precision)
+        needed("torch", extra="torch", purpose="to_torch")
+        from headcount.models.torch_module import TorchTransformer
+
+        return TorchTransformer.of(self.architecture, saving.named_leaves(self))
+
     def _represent(
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None, pool: Pool
     ) -> Array:
@@ -232,8 +261,8 @@ class Transformer(eqx.Module):
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
     ) -> tuple[Float[Array, "feature token"], Network | None, Float[Array, " width"]]:
         """What the last attention averages, the network whose last layer lifts it to tokens, the reader."""
-        told = None if padding is None else padding.told
-        hidden = encoder_features(self.encoder, x, self.architecture, told)
+        sees_positions = None if padding is None else padding.sees_positions
+        hidden = encoder_features(self.encoder, x, self.architecture, sees_positions)
         class_token = jnp.asarray(self.class_token)
         if not self.token_layers and not self.architecture.layer_norm:
             return hidden, self.encoder, class_token
