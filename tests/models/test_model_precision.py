@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 import jax
 import jax.extend.core
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from jax.lax import Precision
 from jaxtyping import Array
@@ -48,10 +47,6 @@ def _loss(model: Transformer, x: Array, pool: Pool) -> Array:
     return jnp.sum(jax.vmap(lambda sequence: model(sequence, pool=pool))(x))
 
 
-def _value(model: Transformer, x: Array, pool: Pool) -> object:
-    return _loss(model, x, pool)
-
-
 def _gradient(model: Transformer, x: Array, pool: Pool) -> object:
     return jax.value_and_grad(_loss)(model, x, pool)
 
@@ -71,7 +66,6 @@ def _gradient_of_a_scan(model: Transformer, x: Array, pool: Pool) -> object:
 
 
 PROGRAMS = {
-    "value": _value,
     "value and gradient": _gradient,
     "gradient inside a scan": _gradient_inside_a_scan,
     "gradient of a scan": _gradient_of_a_scan,
@@ -136,5 +130,4 @@ def test_representation_weights_and_padded_models_are_in_full_float32_too() -> N
         lambda model, x: model(x, padding=padding),
     ]
     for question in asked:
-        found = precisions(question, model, np.zeros((LENGTH, 3), np.float32))
-        assert set(found) == {both(Precision.HIGHEST)}
+        assert set(precisions(question, model, jnp.zeros((LENGTH, 3)))) == {both(Precision.HIGHEST)}
