@@ -2,13 +2,18 @@
 
 import doctest
 import importlib
-import pkgutil
+from pathlib import Path
 
 import pytest
 
 import headcount
 
-MODULES = [module.name for module in pkgutil.walk_packages(headcount.__path__, "headcount.")]
+SOURCE = Path(headcount.__path__[0])
+MODULES = [
+    ".".join(("headcount", *path.relative_to(SOURCE).with_suffix("").parts))
+    for path in sorted(SOURCE.rglob("*.py"))
+    if ">>>" in path.read_text()
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

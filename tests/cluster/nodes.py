@@ -1,4 +1,4 @@
-"""Ray nodes as processes on this machine, and sweeps on them as a person starts them."""
+"""Ray nodes as processes on this machine, and sweeps on them as a user starts them."""
 
 import os
 import secrets
@@ -15,7 +15,7 @@ from pathlib import Path
 BIN = Path(sys.executable).parent
 
 
-def spec(*, seeds: int, steps: int = 1200) -> str:
+def spec(*, seeds: int, steps: int = 900) -> str:
     """Members that train for about a second each and share one program."""
     return f"""\
 [task]

@@ -1,4 +1,4 @@
-"""Packs for a cluster, addresses that are none, and what a person sees: without any cluster."""
+"""Packs for a cluster, addresses that are none, and what the user sees: without any cluster."""
 
 import io
 import math
@@ -20,10 +20,11 @@ from headcount.commands.terminal import LiveGrid
 from headcount.engine.data import forget_tasks
 from headcount.engine.trainers import plan_all
 from headcount.errors import InvalidInput
-from headcount.running.events import Planned, Staffed
+from headcount.running.events import GivenUp, Planned, Staffed
 from headcount.tasks.registry import TASKS
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.trials.machine import Machine
+from headcount.trials.pack import Pack
 from headcount.trials.planning import plan, step_seconds
 from headcount.trials.task_choice import TaskChoice
 
@@ -68,20 +69,33 @@ def test_on_as_many_workers_as_cores_the_shapes_are_those_of_the_local_engine():
 
 
 def test_something_that_listens_and_says_nothing_is_refused_in_bounded_time(monkeypatch):
-    monkeypatch.setattr(connection, "TO_ANSWER", 1.0)
+    monkeypatch.setattr(connection, "ANSWER_TIMEOUT", 1.0)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        with pytest.raises(InvalidInput, match="no cluster answers in 1 s"):
-            connection._knock(f"127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(InvalidInput, match="no cluster answers within 1 s"):
+            connection._probe(f"127.0.0.1:{silent.getsockname()[1]}")
+
+
+@pytest.mark.parametrize("address", ["", "head", ":6379", "ray://head:10001", "head:70000000"])
+def test_what_is_no_address_is_refused(address):
+    with pytest.raises(InvalidInput, match="address"):
+        connection._probe(address)
 
 
 @pytest.mark.parametrize(
-    "address", ["", "head", "head:", ":6379", "ray://head:10001", "head:70000000", "head:0"]
+    ("output", "reason"),
+    [
+        (
+            "RuntimeError: Version mismatch: Python: 3.9.1",
+            "the cluster has a different version: Python: 3.9.1",
+        ),
+        ("ConnectionError: no", "no cluster answers there; `ray start --head` starts one"),
+        ("", "cannot be used: Ray gave no reason"),
+    ],
 )
-def test_what_is_no_address_is_refused(address):
-    with pytest.raises(InvalidInput, match="address"):
-        connection._knock(address)
+def test_why_a_connection_failed_is_one_clear_line(output, reason):
+    assert connection._reason(output) == reason
 
 
 def test_members_on_real_data_are_cut_by_time_too():
@@ -115,7 +129,18 @@ def test_an_address_is_for_ray_alone():
         Engine("local", "head:6379")
 
 
-def test_the_live_grid_tells_workers_packs_and_pace():
+def test_a_pack_that_is_given_up_is_named_by_its_grid_point():
+    trials = tiny_grid(heads=(1, 2), seed=(0,)).trials()
+    event = GivenUp(Pack(trials, trials[1].architecture), "ValueError: no")
+    assert (
+        event.line
+        == f"pack of 2 members (max_sum, h = 1, 2, T = {trials[0].length}) is given up: ValueError: no"
+    )
+    alone = GivenUp(Pack(trials[:1], trials[0].architecture), "ValueError: no")
+    assert alone.line.startswith("pack of 1 member (max_sum, h = 1, T = ")
+
+
+def test_the_live_grid_shows_workers_packs_and_pace():
     trials = tiny_grid(seed=(0, 1)).trials()
     console = Console(file=io.StringIO(), width=80, force_terminal=True, _environ={})
     view = LiveGrid(trials, console)

@@ -13,14 +13,14 @@ from cluster.nodes import BIN, Cluster, Place, Running, spec, stop_group, traini
 
 from headcount.results.store import read_results, read_shard
 
-SEEDS = 16
+SEEDS = 12
 TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
     made = Place()
-    made.environment["PYTHONPATH"] = str(TESTS)
+    made.environment["PYTHONPATH"] = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
     yield made
     made.clear()
 
@@ -68,7 +68,7 @@ def same_as_undisturbed(out: Path, undisturbed: Running) -> None:
 
 
 def said(process: Running) -> list[str]:
-    """What it said, less how far it was."""
+    """What it printed, without progress."""
     return [line for line in process.err.splitlines() if "% of the steps" not in line]
 
 
@@ -102,18 +102,20 @@ def test_a_killed_driver_goes_on_where_it_was(cluster: Cluster, undisturbed: Run
     assert not list(out.rglob("*.partial"))
 
 
-def test_ctrl_c_is_answered_at_once(cluster: Cluster) -> None:
+def test_ctrl_c_does_not_wait_for_packs_in_training(cluster: Cluster) -> None:
+    """A pack would take an hour: however slow the machine, what ends within a minute did not wait for one."""
     out = cluster.place.folder / "stopped"
-    sweep = on(cluster, out)
-    sweep.until(lambda: shards(out))
+    (cluster.place.folder / "hours.toml").write_text(spec(seeds=4, steps=5_000_000))
+    sweep = on(cluster, out, of="hours.toml")
+    sweep.until(lambda: any(training(node.popen.pid) for node in cluster.nodes))
     os.killpg(sweep.popen.pid, signal.SIGINT)
-    assert sweep.wait(10) == 130
+    assert sweep.wait(60) == 130
     (line,) = said(sweep)
     assert "what is finished is kept" in line
     assert f"--engine ray --address {cluster.address}" in line
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while any(training(node.popen.pid) for node in cluster.nodes):
-        assert time.monotonic() < deadline, "its packs go on"
+        assert time.monotonic() < deadline, "its packs are still in training"
         time.sleep(0.1)
 
 
@@ -152,7 +154,7 @@ trials = [
 
 
 def test_a_pack_that_fails_three_times_is_reported_and_the_sweep_goes_on(cluster: Cluster) -> None:
-    """The tasks are a person's own: they travel, and one of them cannot be learnt."""
+    """The tasks are the user's own: they are sent to the workers, and one of them cannot be learnt."""
     folder = cluster.place.folder
     (folder / "neighbour.py").write_text(OWN_TASKS)
     (folder / "own.py").write_text(OWN_SPEC)
@@ -160,7 +162,7 @@ def test_a_pack_that_fails_three_times_is_reported_and_the_sweep_goes_on(cluster
     assert sweep.wait() == 1, sweep.err
     assert read_results(folder / "own")["task"].tolist() == ["first of all"] * 2
     *reported, last = said(sweep)
-    reason = "is given up: InvalidInput: task = 'first of all': its target is constant"
+    reason = " (first of all, h = 1, T = 4) is given up: InvalidInput: "
     assert all(reason in line for line in reported)
     assert len(reported) in (1, 2)
     assert last.startswith("headcount: error: 2 of 4 members are missing")
@@ -231,7 +233,7 @@ def test_a_cluster_of_another_headcount_is_refused(cluster: Cluster) -> None:
     out = place.folder / "other"
     arguments = ("sweep", place.folder / "sweep.toml", "--out", out, "--engine", "ray")
     process = place.python(OTHER_VERSION, *arguments, "--address", cluster.address)
-    refused(process, "headcount 0.", "headcount 99.0", "allowed")
+    refused(process, "expected headcount 99.0", "got headcount 0.")
     assert not out.exists()
 
 
@@ -253,12 +255,13 @@ sys.exit(code)
 """
 
 
+@pytest.mark.long
 def test_a_cluster_of_another_python_is_refused(cluster: Cluster) -> None:
     place = cluster.place
     sweep = (BIN / "headcount", "sweep", place.folder / "sweep.toml", "--out", place.folder / "other")
     options = ("--engine", "ray", "--address", cluster.address)
     process = place.python(OTHER_PYTHON, cluster.address, *sweep, *options)
-    refused(process, cluster.address, "another version", "Python: 3.9.1")
+    refused(process, cluster.address, "a different version", "Python: 3.9.1")
 
 
 def test_an_address_that_does_not_answer_is_refused(place: Place) -> None:

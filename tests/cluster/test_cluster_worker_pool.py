@@ -1,4 +1,4 @@
-"""Who gets packs and who does not: without any cluster."""
+"""Which nodes get packs, and what happens to packs that fail: without any cluster."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from tiny import tiny_grid
 
 from headcount.cluster import connection, run, worker
 from headcount.cluster import worker_pool as pool
-from headcount.cluster.connection import _guard
+from headcount.cluster.connection import _set_token
 from headcount.cluster.description import here
 from headcount.cluster.reasons import reason_of
 from headcount.errors import ClusterLost, InvalidInput
@@ -27,17 +27,17 @@ def raised(error: Exception) -> RayTaskError:
 
 
 class Stage:
-    """Nodes that answer as they are told to, or never."""
+    """Nodes that give the answer set for them, or none."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answers: dict[str, object] = {}
         self.workers: dict[str, int] = {}
         monkeypatch.setattr(pool, "nodes", lambda: [self._node(name) for name in self.workers])
         monkeypatch.setattr(pool, "Head", lambda: SimpleNamespace(answers=lambda: True))
-        monkeypatch.setattr(pool.WorkerPool, "_ask", lambda _, node: f"question to {node}")
-        monkeypatch.setattr(pool, "_ready", lambda asked, _: [ref for ref in asked if self._told(ref)])
+        monkeypatch.setattr(pool.WorkerPool, "_query", lambda _, node: f"question to {node}")
+        monkeypatch.setattr(pool, "_ready", lambda asked, _: [ref for ref in asked if self._answered(ref)])
         monkeypatch.setattr(pool, "_answer", self._answer)
-        monkeypatch.setattr(pool, "PATIENCE", 0.0)
+        monkeypatch.setattr(pool, "DISCOVERY_SECONDS", 0.0)
 
     def node(self, name: str, answer: object = None, *, workers: int = 1) -> None:
         self.workers[name], self.answers[name] = workers, answer
@@ -46,7 +46,7 @@ class Stage:
         resources = {"CPU": self.workers[name]}
         return {"NodeID": name, "NodeManagerHostname": name, "Resources": resources}
 
-    def _told(self, reference: str) -> bool:
+    def _answered(self, reference: str) -> bool:
         return self.answers[reference.removeprefix("question to ")] is not None
 
     def _answer(self, reference: str) -> object:
@@ -67,7 +67,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
 
 def discovered(stage: Stage) -> tuple[pool.WorkerPool, list[str]]:
     made, lines = pool.WorkerPool("cpu", ()), []
-    lines += [problem.line for problem in pool.gathered(made)]
+    lines += [problem.line for problem in pool.wait_for_nodes(made)]
     return made, lines
 
 
@@ -75,35 +75,35 @@ def test_nodes_that_are_silent_get_no_packs_until_they_answer(stage: Stage) -> N
     stage.node("good", right(), workers=3)
     stage.node("silent")
     made, lines = discovered(stage)
-    assert (list(made.fit), made.workers, lines) == (["good"], 3, [])
+    assert (list(made.healthy), made.workers, lines) == (["good"], 3, [])
     stage.answers["silent"] = right()
-    made.look()
-    assert list(made.fit) == ["good", "silent"]
+    made.refresh()
+    assert list(made.healthy) == ["good", "silent"]
 
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (raised(ImportError("no headcount here")), "it cannot run headcount: ImportError: no headcount here"),
-        ({"versions": {**here(), "jax": "0.1"}, "machine": None}, "it has jax 0.1; allowed is jax "),
-        (raised(worker.Unfit("JAX finds no GPU there")), "Unfit: JAX finds no GPU there"),
+        (raised(ImportError("no headcount here")), "cannot run headcount: ImportError: no headcount here"),
+        ({"versions": {**here(), "jax": "0.1"}, "machine": None}, "as on the driver, got jax 0.1"),
+        (raised(worker.DeviceUnavailable("JAX finds no GPU")), "DeviceUnavailable: JAX finds no GPU"),
     ],
 )
 def test_a_node_that_comes_late_and_is_wrong_is_left_out_in_one_line(stage, answer, reason) -> None:
     stage.node("good", right())
     made, _ = discovered(stage)
     stage.node("late", answer)
-    (line,) = made.look()
-    assert line.startswith("node late is left out: ")
+    (line,) = made.refresh()
+    assert line.startswith("node late is excluded: ")
     assert reason in line
-    assert made.look() == []
-    assert list(made.fit) == ["good"]
+    assert made.refresh() == []
+    assert list(made.healthy) == ["good"]
 
 
 def test_where_all_nodes_are_wrong_the_sweep_is_refused_in_one_line(stage: Stage) -> None:
     stage.node("one", raised(ImportError("no headcount")))
     stage.node("two", raised(ImportError("no headcount")))
-    with pytest.raises(InvalidInput, match="no node of the cluster can be used: on one, it cannot run"):
+    with pytest.raises(InvalidInput, match="no node of the cluster can be used; one: cannot run"):
         list(pool.discover(()))
 
 
@@ -111,12 +111,9 @@ def test_a_node_whose_workers_crash_is_asked_again_and_then_left_out(stage: Stag
     stage.node("good", right())
     stage.node("bad", WorkerCrashedError())
     made, _ = discovered(stage)
-    lines = [line for _ in range(9) for line in made.look()]
-    assert [line.partition(" (")[0] for line in lines] in (
-        [],
-        ["node bad is left out: no worker can start there"],
-    )
-    assert "bad" in made.left_out
+    lines = [line for _ in range(9) for line in made.refresh()]
+    assert [line for line in lines if not line.startswith("node bad is excluded: no worker can start")] == []
+    assert "bad" in made.excluded
 
 
 def test_a_node_that_comes_late_with_too_little_memory_is_left_out(stage: Stage) -> None:
@@ -125,8 +122,8 @@ def test_a_node_that_comes_late_with_too_little_memory_is_left_out(stage: Stage)
     made.planned_memory = CORE.memory
     stage.node("like it", right(replace(CORE, memory=CORE.memory - 1)))
     stage.node("small", right(replace(CORE, memory=1 << 30)))
-    (line,) = made.look()
-    assert line == "node small is left out: a worker has 1.0 GiB there, and packs were planned for 8.0"
+    (line,) = made.refresh()
+    assert line == "node small is excluded: expected 8.0 GiB per worker as planned, got 1.0 GiB"
 
 
 def test_a_node_too_small_for_a_member_does_not_refuse_the_sweep(stage: Stage) -> None:
@@ -134,32 +131,31 @@ def test_a_node_too_small_for_a_member_does_not_refuse_the_sweep(stage: Stage) -
     stage.node("good", right())
     stage.node("small", right(replace(CORE, memory=1 << 10)))
     made, _ = discovered(stage)
-    planning = run.plan_for_crew(trials, made, 60.0)
-    assert next(planning).line.startswith("node small is left out: heads = ")
+    planning = run.plan_for_pool(trials, made, 60.0)
+    assert next(planning).line.startswith("node small is excluded: heads = ")
     with pytest.raises(StopIteration) as ended:
         next(planning)
     assert sum(len(pack.trials) for pack in ended.value.value) == 2
-    assert list(made.fit) == ["good"]
-    made.fit["good"] = replace(CORE, memory=1 << 10)
+    assert list(made.healthy) == ["good"]
+    made.healthy["good"] = replace(CORE, memory=1 << 10)
     with pytest.raises(TooLarge, match="one member needs"):
-        list(run.plan_for_crew(trials, made, 60.0))
+        list(run.plan_for_pool(trials, made, 60.0))
 
 
 class Flight:
-    """Packs that come back at once, with what a node is told to make of them."""
+    """Packs that come back at once, with the outcome set for their node."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, stage: Stage, folder) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stage: Stage) -> None:
         self.outcomes: dict[str, object] = {}
         self.trained: list[str] = []
-        monkeypatch.setattr(pool.WorkerPool, "give", lambda _, pack, node, keep_models: (pack, node))
-        monkeypatch.setattr(run._Flight, "_back", lambda flight: list(flight.given)[:1])
-        monkeypatch.setattr(run, "LOOK_EVERY", 0.0)
+        monkeypatch.setattr(pool.WorkerPool, "submit", lambda _, pack, node, keep_models: (pack, node))
+        monkeypatch.setattr(run._Dispatcher, "_finished", lambda flight: list(flight.in_flight)[:1])
+        monkeypatch.setattr(run, "REFRESH_SECONDS", 0.0)
         monkeypatch.setattr(run, "fetched", self._fetched)
         self.pool, _ = discovered(stage)
         self.store = SimpleNamespace(keep_file=None, write=lambda *_: None)
         trials = tiny_grid(seed=tuple(range(6)), steps=20).trials()
         self.packs = [pack for trial in trials for pack in plan([trial], CORE)]
-        self.folder = folder
 
     def _fetched(self, reference, pack):
         node = reference[1]
@@ -167,46 +163,44 @@ class Flight:
         return self.outcomes.get(node) or worker.Trained(())
 
     def events(self) -> list[object]:
-        return list(run._Flight(self.pool, self.store, False).of(self.packs))  # type: ignore[arg-type]
+        return list(run._Dispatcher(self.pool, self.store, False).run(self.packs))  # type: ignore[arg-type]
 
 
 def count(events: list[object], kind: type) -> int:
     return sum(isinstance(event, kind) for event in events)
 
 
-def test_what_a_node_is_to_blame_for_costs_no_pack_a_try(stage, monkeypatch, tmp_path) -> None:
+def test_what_a_node_is_to_blame_for_costs_no_pack_a_try(stage, monkeypatch) -> None:
     stage.node("good", right())
     stage.node("bad", right())
-    flight = Flight(monkeypatch, stage, tmp_path)
-    flight.outcomes["bad"] = run.Failure("Unfit: no GPU", of_node=True)
+    flight = Flight(monkeypatch, stage)
+    flight.outcomes["bad"] = run.Failure("DeviceUnavailable: no GPU", of_node=True)
     events = flight.events()
     assert (count(events, Finished), count(events, GivenUp)) == (6, 0)
-    assert [event.line for event in events if isinstance(event, FileProblem)] in (
-        [],
-        ["node bad is left out: Unfit: no GPU"],
-    )
+    lines = {event.line for event in events if isinstance(event, FileProblem)}
+    assert lines <= {"node bad is excluded: DeviceUnavailable: no GPU"}
 
 
-def test_a_pack_that_failed_on_a_node_is_tried_on_another(stage, monkeypatch, tmp_path) -> None:
+def test_a_pack_that_failed_on_a_node_is_tried_on_another(stage, monkeypatch) -> None:
     stage.node("good", right())
     stage.node("bad", right(), workers=8)
-    flight = Flight(monkeypatch, stage, tmp_path)
+    flight = Flight(monkeypatch, stage)
     flight.outcomes["bad"] = run.Failure("OSError: no space left")
     events = flight.events()
     assert (count(events, Finished), count(events, GivenUp)) == (6, 0)
     assert flight.trained.count("bad") <= 6
 
 
-def test_a_pack_that_fails_everywhere_is_given_up(stage, monkeypatch, tmp_path) -> None:
+def test_a_pack_that_fails_everywhere_is_given_up(stage, monkeypatch) -> None:
     stage.node("only", right())
-    flight = Flight(monkeypatch, stage, tmp_path)
+    flight = Flight(monkeypatch, stage)
     flight.outcomes["only"] = run.Failure("ValueError: no")
     events = flight.events()
     assert (count(events, Finished), count(events, GivenUp)) == (0, 6)
     assert len(flight.trained) == 18
 
 
-def test_a_failure_is_told_without_the_places_of_a_traceback() -> None:
+def test_a_failure_is_answered_without_the_places_of_a_traceback() -> None:
     text = "it failed.\n\nTraceback (most recent call last):\n  File \"/a/b.py\", line 1\nKeyError: 'x'\n"
     assert reason_of(raised(RuntimeError(text))) == "KeyError: 'x'"
     assert reason_of(ValueError("one\n two")) == "ValueError: one two"
@@ -215,7 +209,7 @@ def test_a_failure_is_told_without_the_places_of_a_traceback() -> None:
 @pytest.mark.parametrize(
     ("error", "of_node"),
     [
-        (raised(worker.Unfit("no GPU")), True),
+        (raised(worker.DeviceUnavailable("no GPU")), True),
         (TaskUnschedulableError("the node is gone"), True),
         (raised(ValueError("no")), False),
         (WorkerCrashedError(), False),
@@ -242,7 +236,7 @@ def platforms():
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
-        (CORE, "JAX finds no GPU there, but a core"),
+        (CORE, "JAX finds no GPU but a core"),
         (Machine("gpu", "2 × a card", 2, 1 << 30), "JAX finds 2 GPUs"),
         (RuntimeError("no CUDA"), "JAX cannot use its GPU: no CUDA"),
     ],
@@ -255,7 +249,7 @@ def test_a_worker_without_its_gpu_trains_nothing(found, reason, monkeypatch, pla
 
     monkeypatch.setattr(worker, "this_machine", this_machine)
     monkeypatch.setenv(*worker.AS_NEEDED)
-    with pytest.raises(worker.Unfit, match=reason):
+    with pytest.raises(worker.DeviceUnavailable, match=reason):
         worker.machine_of_worker.__wrapped__("gpu")
 
 
@@ -274,23 +268,23 @@ def test_a_head_that_does_not_come_back_is_lost(monkeypatch) -> None:
         raise ConnectionRefusedError
 
     head = connection.Head.__new__(connection.Head)
-    head.address, head._heard = "head:6379", connection.time.monotonic()
+    head.address, head._last_answer = "head:6379", connection.time.monotonic()
     monkeypatch.setattr(connection, "_reach", refused)
     assert not head.answers()
-    head._heard -= 60
+    head._last_answer -= 60
     with pytest.raises(ClusterLost, match="the head of the cluster, head:6379, has not answered for 60 s"):
         head.answers()
 
 
 def test_a_cluster_of_our_own_has_a_token_that_nobody_keeps():
-    """And what a person has chosen stays."""
+    """And what the user has chosen stays."""
     ours: dict[str, str] = {}
-    _guard(ours)
+    _set_token(ours)
     assert ours["RAY_AUTH_MODE"] == "token" and len(ours["RAY_AUTH_TOKEN"]) >= 32
     for chosen in ({"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "mine"}):
         kept = dict(chosen)
-        _guard(kept)
+        _set_token(kept)
         assert kept == chosen
     by_path = {"RAY_AUTH_TOKEN_PATH": "mine"}
-    _guard(by_path)
+    _set_token(by_path)
     assert "RAY_AUTH_TOKEN" not in by_path

@@ -66,10 +66,6 @@ def head_mask(model: Transformer) -> BoolArray:
     return np.array([i == 0 or i < heads - 1 for i in range(heads)])
 
 
-def all_heads(model: Transformer) -> BoolArray:
-    return np.ones(model.architecture.heads, bool)
-
-
 @lru_cache
 def evaluated(name: str, masked: bool) -> Evaluation:
     """The model of that name with no masks at all, or with both."""
@@ -80,8 +76,7 @@ def evaluated(name: str, masked: bool) -> Evaluation:
 @lru_cache
 def evaluated_unfolded(name: str, masked: bool) -> Derived:
     given = inputs(name)
-    heads = head_mask(given.model) if masked else all_heads(given.model)
-    mask = token_mask() if masked else np.ones(LENGTH, bool)
+    mask, heads = (token_mask(), head_mask(given.model)) if masked else (None, None)
     with jax.enable_x64(True):
         found: Derived = jax.tree.map(np.asarray, _unfolded(given.model, given.x, given.outputs, mask, heads))
         return found
@@ -91,15 +86,14 @@ def evaluate(
     name: str,
     *,
     model: Transformer | None = None,
-    x: FloatArray | None = None,
     mask: BoolArray | None = None,
     heads: BoolArray | None = None,
 ) -> Evaluation:
     """One evaluation of the model of that name, or of another with its shape."""
     given = inputs(name)
-    model, x = given.model if model is None else model, given.x if x is None else x
+    model = given.model if model is None else model
     with jax.enable_x64(True):
-        return Evaluation(*jax.tree.map(np.asarray, _folded(model, x, given.outputs, mask, heads)))
+        return Evaluation(*jax.tree.map(np.asarray, _folded(model, given.x, given.outputs, mask, heads)))
 
 
 def derived(
@@ -133,7 +127,7 @@ def _evaluate_folded(
 
 
 def _evaluate_unfolded(
-    model: Transformer, x: Array, outputs: Array, mask: Array, heads: Array
+    model: Transformer, x: Array, outputs: Array, mask: Array | None, heads: Array | None
 ) -> tuple[Array, tuple[Transformer, Array]]:
     return derived(lambda model, x: unfolded(model, x, mask, heads), model, x, outputs)
 

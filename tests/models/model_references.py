@@ -79,7 +79,7 @@ def double(tree: Transformer) -> Transformer:
 
 @dataclass(frozen=True)
 class Reading:
-    """Everything that a person can ask of a model about one sequence."""
+    """Everything that a model computes of one sequence."""
 
     output: FloatArray
     representation: FloatArray
@@ -113,7 +113,7 @@ def reference(
 
 
 def _token(x: FloatArray, t: int, shape: Architecture) -> FloatArray:
-    """x(t) and what the encoder is told about t."""
+    """x(t) and what the encoder reads about t."""
     if shape.positions == "none":
         return x
     places = [float(place == t) for place in range(shape.length or 0)]

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from model_evaluation import (
     Derived,
-    all_heads,
-    evaluate,
     evaluated,
     evaluated_unfolded,
     head_mask,
@@ -18,7 +16,6 @@ from model_evaluation import (
 from model_references import ARCHITECTURES, LENGTH, Reading, reference
 
 from headcount.models.architecture import Activation, ClassReads, PositionInput
-from headcount.models.transformer import Transformer
 
 VALUE = {"rtol": 1e-11, "atol": 1e-12}
 
@@ -59,17 +56,14 @@ def test_the_table_covers_every_option() -> None:
 
 @every_architecture
 @with_and_without_masks
-def test_the_folded_output_is_that_of_the_plain_formula(name: str, masked: bool) -> None:
-    output, _ = evaluated(name, masked).folded
-    np.testing.assert_allclose(output, plainly(name, masked).output, **VALUE)
+def test_outputs_and_representation_are_those_of_the_plain_formula(name: str, masked: bool) -> None:
+    found, wanted = evaluated(name, masked), plainly(name, masked)
+    output, _ = found.folded
+    for same in (output, evaluated_unfolded(name, masked)[0], found.read_out):
+        np.testing.assert_allclose(same, wanted.output, **VALUE)
+    np.testing.assert_allclose(found.representation, wanted.representation, **VALUE)
     assert output.dtype == np.float64
     assert output.shape == (ARCHITECTURES[name].output_dim,)
-
-
-@every_architecture
-@with_and_without_masks
-def test_the_unfolded_output_is_that_of_the_plain_formula(name: str, masked: bool) -> None:
-    np.testing.assert_allclose(evaluated_unfolded(name, masked)[0], plainly(name, masked).output, **VALUE)
 
 
 @every_architecture
@@ -109,67 +103,17 @@ def test_gradients_are_slopes_of_the_plain_formula(name: str, masked: bool) -> N
 
 @every_architecture
 @with_and_without_masks
-def test_the_readout_of_the_representation_is_the_output(name: str, masked: bool) -> None:
-    found = evaluated(name, masked)
-    np.testing.assert_allclose(found.representation, plainly(name, masked).representation, **VALUE)
-    np.testing.assert_allclose(found.read_out, found.folded[0], **VALUE)
-
-
-@every_architecture
-def test_attention_weights_are_those_of_the_plain_formula(name: str) -> None:
-    weights = evaluated(name, False).weights
-    np.testing.assert_allclose(weights, plainly(name, False).weights, **VALUE)
-    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-14)
-
-
-@every_architecture
-def test_attention_weights_are_zero_on_hidden_tokens_and_still_sum_to_one(name: str) -> None:
+def test_attention_weights_are_those_of_the_plain_formula(name: str, masked: bool) -> None:
     given = inputs(name)
     # Weights are asked without silencing heads, and so is the reference.
-    weights = evaluated(name, True).weights
-    np.testing.assert_allclose(weights, reference(given.model, given.x, token_mask()).weights, **VALUE)
-    np.testing.assert_array_equal(weights[:, ~token_mask()], 0)
+    mask = token_mask() if masked else None
+    weights = evaluated(name, masked).weights
+    np.testing.assert_allclose(weights, reference(given.model, given.x, mask).weights, **VALUE)
     np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-14)
 
 
 @every_architecture
-def test_hiding_the_last_tokens_is_a_shorter_sequence(name: str) -> None:
-    given = inputs(name)
-    hidden = evaluate(name, mask=np.arange(LENGTH) < 3, heads=all_heads(given.model))
-    np.testing.assert_allclose(hidden.folded[0], reference(given.model, given.x[:3]).output, **VALUE)
-
-
-@every_architecture
-def test_what_a_hidden_token_says_changes_nothing(name: str) -> None:
-    given = inputs(name)
-    other = np.where(token_mask()[:, None], given.x, 50.0)
-    found = evaluate(name, x=other, mask=token_mask(), heads=head_mask(given.model))
-    np.testing.assert_allclose(found.folded[0], evaluated(name, True).folded[0], **VALUE)
+def test_a_hidden_token_gets_no_weight_and_no_gradient(name: str) -> None:
+    found = evaluated(name, True)
+    np.testing.assert_array_equal(found.weights[:, ~token_mask()], 0)
     np.testing.assert_array_equal(found.folded[1][1][~token_mask()], 0)
-
-
-@every_architecture
-def test_masks_that_hide_nothing_change_nothing(name: str) -> None:
-    model = inputs(name).model
-    found = evaluate(name, mask=np.ones(LENGTH, bool), heads=all_heads(model))
-    np.testing.assert_allclose(found.folded[0], evaluated(name, False).folded[0], **VALUE)
-    assert_same_gradients(found.folded, evaluated(name, False).folded)
-
-
-@every_architecture
-def test_silencing_a_head_is_zeroing_what_it_puts_out(name: str) -> None:
-    model = inputs(name).model
-    heads = head_mask(model)
-    zeroed = evaluate(name, model=with_outputs_of(model, heads), mask=token_mask(), heads=all_heads(model))
-    np.testing.assert_allclose(evaluated(name, True).folded[0], zeroed.folded[0], **VALUE)
-
-
-def with_outputs_of(model: Transformer, heads: np.ndarray) -> Transformer:
-    """The model with W_O zero for all heads but these, in every layer."""
-
-    def zero(path: tuple[object, ...], leaf: np.ndarray) -> np.ndarray:
-        is_output = jax.tree_util.keystr(path).endswith(".attention.output")
-        return np.where(heads[None, :, None], leaf, 0) if is_output else leaf
-
-    zeroed: Transformer = jax.tree.map_with_path(zero, model)
-    return zeroed

@@ -10,7 +10,7 @@ import numpy as np
 import optax
 import pytest
 from jaxtyping import Array
-from model_evaluation import QUICKLY, Derived, derived, evaluate, evaluated, inputs, token_mask
+from model_evaluation import QUICKLY, Derived, derived, evaluate, evaluated, inputs
 from model_references import ARCHITECTURES, FloatArray, reference
 
 from headcount.models.architecture import Architecture
@@ -138,7 +138,7 @@ def test_a_padded_model_is_the_same_function(name: str) -> None:
 
 
 @every_architecture
-def test_padding_as_a_person_makes_it_is_right_to_float32(name: str) -> None:
+def test_padding_as_a_user_makes_it_is_right_to_float32(name: str) -> None:
     as_made = jax.tree.map(lambda leaf: leaf.astype(np.float64), Padding.of(ARCHITECTURES[name]).logit_scale)
     padding = replace(Padding.of(ARCHITECTURES[name]), logit_scale=as_made)
     output, _ = evaluate_padded(name, padded(name), padding)
@@ -172,26 +172,6 @@ def test_taking_the_padding_off_gives_back_the_model(name: str) -> None:
     for leaf, expected in zip(jax.tree.leaves(back), jax.tree.leaves(model), strict=True):
         np.testing.assert_array_equal(leaf, expected)
         assert leaf.dtype == expected.dtype
-
-
-@every_architecture
-def test_padding_carries_the_real_size(name: str) -> None:
-    architecture = ARCHITECTURES[name]
-    padding = Padding.of(architecture)
-    assert padding.width == architecture.heads * architecture.head_dim
-    root = np.sqrt(architecture.head_dim) if architecture.scale_logits else 1.0
-    assert padding.logit_scale == np.float32(architecture.beta / root)
-
-
-def test_a_mask_in_a_padded_model_is_a_shorter_sequence() -> None:
-    name = "two layers with everything"
-    given = inputs(name)
-    model = padded(name)
-    with jax.enable_x64(True):
-        x, mask = jnp.asarray(given.x), jnp.asarray(token_mask())
-        output = jax.jit(lambda x: model(x, mask=mask, padding=exact_padding(ARCHITECTURES[name])))(x)
-    expected = reference(given.model, given.x[token_mask()]).output
-    np.testing.assert_allclose(output, expected, rtol=1e-11)
 
 
 def test_without_the_real_size_a_padded_model_is_another_function() -> None:

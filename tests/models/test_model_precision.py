@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 import jax
 import jax.extend.core
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from jax.lax import Precision
 from jaxtyping import Array
@@ -48,10 +47,6 @@ def _loss(model: Transformer, x: Array, pool: Pool) -> Array:
     return jnp.sum(jax.vmap(lambda sequence: model(sequence, pool=pool))(x))
 
 
-def _value(model: Transformer, x: Array, pool: Pool) -> object:
-    return _loss(model, x, pool)
-
-
 def _gradient(model: Transformer, x: Array, pool: Pool) -> object:
     return jax.value_and_grad(_loss)(model, x, pool)
 
@@ -63,18 +58,9 @@ def _gradient_inside_a_scan(model: Transformer, x: Array, pool: Pool) -> object:
     )
 
 
-def _gradient_of_a_scan(model: Transformer, x: Array, pool: Pool) -> object:
-    def total(model: Transformer) -> Array:
-        return jax.lax.scan(lambda sum_, part: (sum_ + _loss(model, part, pool), None), 0.0, x[:, None])[0]
-
-    return jax.value_and_grad(total)(model)
-
-
 PROGRAMS = {
-    "value": _value,
     "value and gradient": _gradient,
     "gradient inside a scan": _gradient_inside_a_scan,
-    "gradient of a scan": _gradient_of_a_scan,
 }
 every_program = pytest.mark.parametrize("program", PROGRAMS)
 
@@ -134,7 +120,7 @@ def test_representation_weights_and_padded_models_are_in_full_float32_too() -> N
         lambda model, x: model.representation(x),
         lambda model, x: model.attention_weights(x),
         lambda model, x: model(x, padding=padding),
+        lambda model, x: model(x, pool=pool_for_training),
     ]
     for question in asked:
-        found = precisions(question, model, np.zeros((LENGTH, 3), np.float32))
-        assert set(found) == {both(Precision.HIGHEST)}
+        assert set(precisions(question, model, jnp.zeros((LENGTH, 3)))) == {both(Precision.HIGHEST)}

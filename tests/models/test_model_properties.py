@@ -74,15 +74,6 @@ def test_every_token_twice_is_every_token_once(name: str, x: FloatArray) -> None
     np.testing.assert_allclose(doubled_weights, np.tile(weights / 2, 2), **CLOSE)
 
 
-@quickly
-@given(x=sequences, again=st.integers(0, LENGTH - 1))
-def test_equal_tokens_get_equal_weights(x: FloatArray, again: int) -> None:
-    x = np.concatenate([x[1:], x[again : again + 1]])
-    _, weights = read(inputs("the paper's").model, x)
-    for t in np.flatnonzero((x == x[-1]).all(axis=1)):
-        np.testing.assert_allclose(weights[:, t], weights[:, -1], **CLOSE)
-
-
 def shifted(model: Transformer, shift: FloatArray | float) -> Transformer:
     """The model with something added to the last bias of its encoder."""
     moved: Transformer = eqx.tree_at(
@@ -100,14 +91,6 @@ def test_the_last_encoder_bias_moves_no_attention(name: str, x: FloatArray, shif
     moved = reference(shifted(model, shift), x).weights
     np.testing.assert_allclose(read(shifted(model, shift), x)[1], moved, **CLOSE)
     np.testing.assert_allclose(moved, read(model, x)[1], **CLOSE)
-
-
-@quickly
-@given(x=sequences, shift=st.floats(-3, 3))
-def test_layer_norm_takes_away_a_constant_in_every_entry(x: FloatArray, shift: float) -> None:
-    model = inputs("layer norm, one layer").model
-    for found, expected in zip(read(shifted(model, shift), x), read(model, x), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["the paper's", "grouped", "layer norm, one layer"])
@@ -144,7 +127,7 @@ def test_one_hot_positions_end_somewhere(length: int, more: int) -> None:
     shape = Architecture(token_dim=1, heads=1, head_dim=1, positions="one_hot", length=length)
     model = Transformer.initialise(shape, seed=0)
     assert jax.eval_shape(model, np.zeros((length, 1), np.float32)).shape == (1,)
-    with pytest.raises(InvalidInput, match=rf"length = {length + more}: .* up to {length}"):
+    with pytest.raises(InvalidInput, match=rf"length: expected at most {length}, .* got {length + more}"):
         model(np.zeros((length + more, 1), np.float32))
 
 

@@ -1,6 +1,5 @@
 """The vision transformer beside a plain NumPy one, and what must hold for every image."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -12,22 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jax.lax import Precision
 from jaxtyping import Array
-from model_evaluation import QUICKLY
 from model_references import FloatArray
 from test_encoder import (
     CLOSE,
     assert_gradients_are_slopes,
-    entries,
     in_double,
     linear,
-    products,
     reference,
-    stacked,
     stirred,
 )
-from test_model_precision import both, precisions
 
 from headcount.data.cifar10.frames import PATCHES, SIDES
 from headcount.errors import InvalidInput
@@ -81,14 +74,6 @@ def test_gradients_are_slopes_of_the_plain_formula() -> None:
     assert_gradients_are_slopes(slopes, model, lambda model: float((vit_reference(model, x) * outputs).sum()))
 
 
-def test_one_at_a_time_is_the_same_as_all_members_at_once() -> None:
-    name = "large patches"
-    members = [stirred(Vit.initialise(SHAPES[name], seed)) for seed in range(3)]
-    together = in_double(jax.vmap(_classes, (0, None)), stacked(members), patches(name))
-    for member, found in zip(members, together, strict=True):
-        np.testing.assert_allclose(found, vit_reference(member, patches(name)), **CLOSE)
-
-
 _compiled = jax.jit(_classes)
 
 
@@ -100,28 +85,8 @@ def test_without_positions_the_order_of_patches_does_not_matter(order: list[int]
     with jax.enable_x64(True):
         found = _compiled(blind, patches(name)[:, order])
         np.testing.assert_allclose(found, _compiled(blind, patches(name)), **CLOSE)
-
-
-def test_with_positions_the_order_of_patches_matters() -> None:
-    name = "large patches"
-    with jax.enable_x64(True):
         moved = _compiled(vit(name), patches(name)[:, ::-1]) - _compiled(vit(name), patches(name))
-    assert np.abs(moved).max() > 1e-3
-
-
-def test_keys_decide_what_is_dropped_and_none_drops_nothing() -> None:
-    def classes(rate: float, seed: int | None) -> FloatArray:
-        model = Vit.initialise(
-            replace(SHAPES["large patches"], encoder=replace(ENCODER, dropout=rate)), seed=3
-        )
-        key = None if seed is None else jax.random.key(seed)
-        return np.asarray(program(model, patches("large patches").astype(np.float32), key))
-
-    program = jax.jit(lambda model, x, key: model(x, key=key), compiler_options=QUICKLY)
-    np.testing.assert_array_equal(classes(0.3, 1), classes(0.3, 1))
-    np.testing.assert_allclose(classes(0.3, None), classes(0.0, 1), rtol=1e-6)
-    assert np.abs(classes(0.3, 1) - classes(0.3, 2)).max() > 0.01
-    assert np.abs(classes(0.3, 1) - classes(0.3, None)).max() > 0.01
+    assert np.abs(moved).max() > 1e-3, "with positions it does"
 
 
 def test_dropout_is_on_what_the_encoder_is_given() -> None:
@@ -130,54 +95,6 @@ def test_dropout_is_on_what_the_encoder_is_given() -> None:
     whole, dropped = model.embed(x), np.asarray(model.embed(x, key=jax.random.key(0)))
     assert 0.3 < (dropped == 0).mean() < 0.7
     np.testing.assert_allclose(dropped, np.where(dropped == 0, 0, 2 * whole), rtol=1e-6)
-
-
-def test_every_product_is_in_full_float32_unless_asked_otherwise() -> None:
-    gradient: Callable[[Vit, Array], Vit] = jax.grad(lambda model, x: (model(x) ** 2).sum())
-    x = jnp.zeros((2, 16, 192))
-    found = precisions(gradient, Vit.initialise(SHAPES["large patches"], seed=0), x)
-    assert len(found) > 2 * 3 * 7
-    assert set(found) == {both(Precision.HIGHEST)}
-    shape = replace(SHAPES["large patches"], encoder=replace(ENCODER, precision="bfloat16"))
-    rounded = products(jax.jit(gradient).lower(Vit.initialise(shape, seed=0), x).as_text())
-    # The head, forth and twice back, is all that stays in float32.
-    assert sorted(set(rounded)) == ["bf16", "f32"]
-    assert rounded.count("f32") == 3
-
-
-def test_bfloat16_is_float32_to_a_few_percent() -> None:
-    encoder = EncoderShape(heads=2, head_dim=16, layers=2, feedforward=64)
-    shape = VitShape(32, 8, 10, encoder)
-    x = jnp.asarray(np.random.default_rng(1).normal(size=(3, 16, 192)), jnp.float32)
-
-    def summed(model: Vit) -> tuple[Array, Array]:
-        classes = model(x)
-        return jnp.sum(classes * jnp.cos(jnp.arange(10))), classes
-
-    program = jax.jit(jax.value_and_grad(summed, has_aux=True), compiler_options=QUICKLY)
-    (_, expected), _ = program(Vit.initialise(shape, seed=0))
-    rounded = replace(shape, encoder=replace(encoder, precision="bfloat16"))
-    (_, found), slopes = program(Vit.initialise(rounded, seed=0))
-    assert found.dtype == np.float32
-    assert 0 < np.abs(found - expected).max() < 0.05 * np.abs(expected).max()
-    for slope in jax.tree.leaves(slopes):
-        assert slope.dtype == np.float32
-        assert np.isfinite(slope).all()
-
-
-@every_shape
-def test_every_number_is_counted(name: str) -> None:
-    start = Vit.initialise(SHAPES[name], seed=0)
-    assert SHAPES[name].parameters() == entries(start)
-    assert {(type(leaf), leaf.dtype) for leaf in jax.tree.leaves(start)} == {
-        (np.ndarray, np.dtype("float32"))
-    }
-
-
-def test_the_seed_decides_the_start() -> None:
-    first, again, other = (Vit.initialise(SHAPES["large patches"], seed=seed) for seed in (1, 1, 2))
-    assert all(map(np.array_equal, jax.tree.leaves(first), jax.tree.leaves(again)))
-    assert not np.array_equal(first.positions, other.positions)
 
 
 def test_a_shape_says_the_size_of_its_encoder() -> None:
@@ -197,27 +114,23 @@ def test_patches_cover_the_image(side: int, patch: int) -> None:
     assert jax.eval_shape(model, x).shape == (1, 10)
 
 
-# (field, value, what is allowed)
-REFUSED: list[tuple[str, Any, str]] = [
-    ("side", 33, "allowed are 32, 48, 64, 96, 128"),
-    ("side", 32.0, "allowed are 32, 48, 64, 96, 128"),
-    ("patch", 16, "allowed are 4, 8"),
-    ("patch", True, "allowed are 4, 8"),
-    ("classes", 1, "allowed is a whole number from 2 up"),
-    ("classes", "10", "allowed is a whole number from 2 up"),
-    ("encoder", None, "allowed is an EncoderShape"),
-]
-
-
-@pytest.mark.parametrize(("field", "value", "allowed"), REFUSED)
-def test_a_shape_that_cannot_be_is_refused_in_one_line(field: str, value: Any, allowed: str) -> None:
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        ("side", 33, "one of 32, 48, 64, 96, 128"),
+        ("patch", 8.0, "one of 4, 8"),
+        ("classes", 1, "an integer >= 2"),
+        ("encoder", None, "an EncoderShape"),
+    ],
+)
+def test_a_shape_that_cannot_be_is_refused_in_one_line(field: str, value: Any, wanted: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
         replace(SHAPES["large patches"], **{field: value})
-    assert str(refusal.value) == f"{field} = {value!r}: {allowed}"
+    assert str(refusal.value) == f"{field}: expected {wanted}, got {value!r}"
 
 
-@pytest.mark.parametrize("shape", [(2, 17, 192), (2, 16, 48), (16, 192)])
+@pytest.mark.parametrize("shape", [(2, 17, 192), (16, 192)])
 def test_patches_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(InvalidInput) as refusal:
         Vit.initialise(SHAPES["large patches"], seed=0)(jnp.zeros(shape))
-    assert str(refusal.value) == f"patches of shape {shape}: allowed is [batch, 16, 192]"
+    assert str(refusal.value) == f"patches: expected the shape [batch, 16, 192], got {shape}"

@@ -1,4 +1,4 @@
-"""A Ray cluster to work on: one that runs already, or one on this machine for as long as it is needed."""
+"""Connections to a Ray cluster: one that is running already, or one on this machine for the time of a run."""
 
 import os
 import secrets
@@ -14,16 +14,19 @@ from typing import Any
 
 from headcount.errors import ClusterLost, InvalidInput
 from headcount.extras import needed
+from headcount.validation import expected
 
-TO_CONNECT, TO_ANSWER, TO_START, TO_END = 5.0, 20.0, 120.0, 10.0  # seconds
-TO_COME_BACK = 20.0  # for a head that was lost; after 60 Ray ends the process, and says so in its own words
+CONNECT_TIMEOUT, ANSWER_TIMEOUT, START_TIMEOUT, STOP_TIMEOUT = 5.0, 20.0, 120.0, 10.0  # seconds
+HEAD_TIMEOUT = (
+    20.0  # for a head that does not answer; after 60 Ray ends the process with a message of its own
+)
 MAX_PORT = 65_535
-FOUND = "auto"
-QUIETLY: dict[str, Any] = {"log_to_driver": False, "logging_level": "critical"}
+AUTO = "auto"
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "critical"}
 
-# Both in processes of their own. Where nobody answers, Ray waits for minutes and complains meanwhile; and a
-# cluster is started by forking, which a process with JAX in it should not do.
-KNOCK = """
+# Both run in processes of their own: without an answer Ray waits for minutes and prints warnings, and it
+# starts a cluster by forking, which is unsafe in a process that has loaded JAX.
+PROBE = """
 import sys, ray
 try:
     found = ray.init(address=sys.argv[1], log_to_driver=False, logging_level="critical")
@@ -50,21 +53,22 @@ sys.stdin.read()
 
 
 def imported(address: str | None) -> ModuleType:
-    """Ray, imported after the environment says how it is to be used: it looks there once, when imported."""
+    """Ray, imported after its environment variables are set: it reads them once, on import."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if address is None:  # nobody else on this machine shall be able to use a cluster of ours
+    if address is None:  # other users of this machine must not be able to use a cluster of ours
         if _waiting_to_start() and "RAY_AUTH_MODE" not in os.environ:
             raise InvalidInput(
-                "Ray on this machine: ray was imported already; call ray.init() as well, or neither"
+                "Ray on this machine: ray is imported but not connected; call ray.init() first, "
+                "or do not import ray"
             )
-        _guard(os.environ)
+        _set_token(os.environ)
     return needed("ray", extra="ray", purpose="--engine ray")
 
 
-def _guard(environment: MutableMapping[str, str]) -> None:
-    """A token for a cluster of our own, unless a person has seen to it.
+def _set_token(environment: MutableMapping[str, str]) -> None:
+    """Set a token for a cluster of our own, unless the user has chosen how to authenticate.
 
-    Ray would keep one for good in the home folder, and every cluster started from there would ask for it.
+    Ray would store one in the home folder, and every later cluster of that user would require it.
     """
     if "RAY_AUTH_MODE" not in environment:
         environment["RAY_AUTH_MODE"] = "token"
@@ -79,9 +83,9 @@ def _waiting_to_start() -> bool:
 
 @contextmanager
 def connected(address: str | None = None) -> Iterator[None]:
-    """Connected to the cluster at HOST:PORT, to one that `auto` finds here, or (None) to one of our own.
+    """Connect to the cluster at HOST:PORT, to one that `auto` finds here, or (None) to a new local one.
 
-    A process that is connected already stays so, and its cluster is used.
+    A process that is connected already keeps its connection.
     """
     ray = imported(address)
     if ray.is_initialized():
@@ -91,11 +95,11 @@ def connected(address: str | None = None) -> Iterator[None]:
         if address is None:
             place = stack.enter_context(_own_cluster())
         else:
-            _knock(address)
+            _probe(address)
             place = address
         try:
-            with _nothing_said():
-                ray.init(address=place, **QUIETLY)
+            with _stderr_discarded():
+                ray.init(address=place, **QUIET)
         except (Exception, SystemExit) as error:
             raise InvalidInput(f"{_named(address)}: {_reason(f'{type(error).__name__}: {error}')}") from error
         stack.callback(ray.shutdown)
@@ -104,20 +108,20 @@ def connected(address: str | None = None) -> Iterator[None]:
 
 @contextmanager
 def _own_cluster() -> Iterator[str]:
-    """The address of a cluster of this machine's own; it ends when this process does, however that comes."""
+    """The address of a new local cluster; it stops when this process ends, even if killed."""
     host = subprocess.Popen(
         [sys.executable, "-c", HOST, str(_cores())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        start_new_session=True,  # Ctrl-C is for us to answer
+        start_new_session=True,  # Ctrl-C must reach this process alone
     )
     assert host.stdin is not None
     assert host.stdout is not None
     try:
-        if not select.select([host.stdout], [], [], TO_START)[0]:
-            raise InvalidInput(f"{_named(None)}: did not start in {TO_START:.0f} s")
+        if not select.select([host.stdout], [], [], START_TIMEOUT)[0]:
+            raise InvalidInput(f"{_named(None)}: did not start in {START_TIMEOUT:.0f} s")
         said = host.stdout.readline().strip()
         if ":" not in said or " " in said:
             raise InvalidInput(f"{_named(None)}: {_reason(said)}")
@@ -126,15 +130,15 @@ def _own_cluster() -> Iterator[str]:
         host.stdin.close()
         host.stdout.close()
         try:
-            host.wait(TO_END)
+            host.wait(STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
             host.kill()
             host.wait()
 
 
 @contextmanager
-def _nothing_said() -> Iterator[None]:
-    """What Ray's own threads write past Python goes nowhere: what matters is raised."""
+def _stderr_discarded() -> Iterator[None]:
+    """Discard what Ray's threads write to the file descriptor; errors that matter are raised."""
     sys.stderr.flush()
     errors, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
@@ -147,75 +151,75 @@ def _nothing_said() -> Iterator[None]:
 
 
 class Head:
-    """The head of the cluster that this process is connected to: without it no node can be asked anything."""
+    """The head of the cluster that this process is connected to; without it no node can be queried."""
 
     def __init__(self) -> None:
         import ray
 
-        # Whoever came by ray:// talks to a server of Ray's, and may have no way to the head.
+        # A ray:// connection goes through Ray's client server, and the head may be out of reach.
         self.address = None if ray.util.client.ray.is_connected() else ray.get_runtime_context().gcs_address
-        self._heard = time.monotonic()
+        self._last_answer = time.monotonic()
 
     def answers(self) -> bool:
-        """Whether it does now; once it has been silent for too long the cluster is lost."""
+        """Whether it answers now; after HEAD_TIMEOUT seconds without an answer the cluster is lost."""
         if self.address is None:
             return True
         try:
             _reach(self.address)
         except OSError as error:
-            silent = time.monotonic() - self._heard
-            if silent > TO_COME_BACK:
+            silent = time.monotonic() - self._last_answer
+            if silent > HEAD_TIMEOUT:
                 raise ClusterLost(
                     f"the head of the cluster, {self.address}, has not answered for {silent:.0f} s"
                 ) from error
             return False
-        self._heard = time.monotonic()
+        self._last_answer = time.monotonic()
         return True
 
 
-def _knock(address: str) -> None:
-    """Refuse an address where no cluster answers that this process can join."""
-    if address != FOUND:
+def _probe(address: str) -> None:
+    """Refuse an address without a cluster that this process can join."""
+    if address != AUTO:
         host, _, port = address.rpartition(":")
         if "/" in address or not host or not port.isdigit():
-            raise InvalidInput(f"{_named(address)}: allowed is HOST:PORT of a cluster's head, or {FOUND}")
+            raise expected("--address", f"HOST:PORT of a cluster's head, or {AUTO}", address)
         if not 1 <= int(port) <= MAX_PORT:
-            raise InvalidInput(f"{_named(address)}: allowed are ports from 1 to {MAX_PORT}")
+            raise expected("--address", f"a port from 1 to {MAX_PORT}", address)
         try:
             _reach(address)
         except OSError as error:
             reason = error.strerror or error
             raise InvalidInput(f"{_named(address)}: no cluster answers there ({reason})") from error
     try:
-        knocked = subprocess.run(
-            [sys.executable, "-c", KNOCK, address], capture_output=True, text=True, timeout=TO_ANSWER
+        probe = subprocess.run(
+            [sys.executable, "-c", PROBE, address], capture_output=True, text=True, timeout=ANSWER_TIMEOUT
         )
     except subprocess.TimeoutExpired as error:
-        silent = f"something listens there, but no cluster answers in {TO_ANSWER:.0f} s"
+        silent = f"the port is open, but no cluster answers within {ANSWER_TIMEOUT:.0f} s"
         raise InvalidInput(f"{_named(address)}: {_asks_for_token(error.stderr) or silent}") from None
-    if knocked.returncode:
-        raise InvalidInput(f"{_named(address)}: {_asks_for_token(knocked.stderr) or _reason(knocked.stdout)}")
+    if probe.returncode:
+        raise InvalidInput(f"{_named(address)}: {_asks_for_token(probe.stderr) or _reason(probe.stdout)}")
 
 
 def _reach(address: str) -> None:
-    """Raise where nothing listens."""
+    """Raise OSError where no process listens."""
     host, _, port = address.rpartition(":")
-    socket.create_connection((host.strip("[]"), int(port)), timeout=TO_CONNECT).close()
+    socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT).close()
 
 
 def _asks_for_token(errors: object) -> str:
-    return "it asks for a token: set RAY_AUTH_MODE=token" if "AuthToken" in str(errors) else ""
+    return "the cluster requires a token: set RAY_AUTH_MODE=token" if "AuthToken" in str(errors) else ""
 
 
 def _named(address: str | None) -> str:
-    return "Ray on this machine" if address is None else f"--address = {address}"
+    return "Ray on this machine" if address is None else f"--address {address}"
 
 
 def _reason(said: str) -> str:
-    """What went wrong, in a line."""
+    """The cause of a failed connection, in one line."""
     text = " ".join(said.split())
     if "ersion mismatch" in text:
-        return f"the cluster has another version: {text.partition('ersion mismatch: ')[2] or text}"
+        return f"the cluster has a different version: {text.partition('ersion mismatch: ')[2] or text}"
     if text.startswith("ConnectionError"):
         return "no cluster answers there; `ray start --head` starts one"
     return f"cannot be used: {text[:300] or 'Ray gave no reason'}"

@@ -1,4 +1,4 @@
-"""What a node says of itself before it is given any work, and how it differs from this process."""
+"""How a node describes itself before it gets any packs, and how that differs from this process."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,9 +7,9 @@ Description = dict[str, Any]
 
 
 def describing() -> Callable[..., Description]:
-    """The function by which a process describes itself.
+    """The function with which a process describes itself.
 
-    It is made in here so that it travels whole: a worker may have no headcount to find it in.
+    It is nested so that Ray pickles it by value: a worker may have no headcount to import it from.
     """
 
     def describe(
@@ -42,17 +42,17 @@ def describing() -> Callable[..., Description]:
 
 
 def here() -> dict[str, str]:
-    """The versions of this process, which all workers must have."""
+    """The versions of this process, which every worker must have."""
     versions: dict[str, str] = describing()()["versions"]
     return versions
 
 
 def difference(there: dict[str, str], ours: dict[str, str]) -> str:
-    """How versions differ from ours, in words; nothing where they do not.
+    """How versions differ from ours, in words; empty where they agree.
 
     >>> difference({"jax": "0.9", "optax": "1"}, {"jax": "0.10", "optax": "1"})
-    'it has jax 0.9; allowed is jax 0.10, as here'
+    'expected jax 0.10 as on the driver, got jax 0.9'
     """
     different = [name for name in ours if there[name] != ours[name]]
     theirs, wanted = (", ".join(f"{name} {of[name]}" for name in different) for of in (there, ours))
-    return f"it has {theirs}; allowed is {wanted}, as here" if different else ""
+    return f"expected {wanted} as on the driver, got {theirs}" if different else ""

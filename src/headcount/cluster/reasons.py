@@ -1,11 +1,11 @@
-"""Why a worker failed, in a line: what went wrong, and not where in somebody's files."""
+"""Why a worker failed, in one line without a traceback."""
 
 TRACEBACK = "Traceback (most recent call last)"
-MAX_LETTERS = 300
+MAX_CHARACTERS = 300
 
 
 def reason_of(error: BaseException) -> str:
-    r"""The kind of an error and what it says; of what a worker raised, that rather than Ray's words for it.
+    r"""The type and message of an error; where Ray wraps what a worker raised, of the latter.
 
     >>> reason_of(ValueError("two\nlines"))
     'ValueError: two lines'
@@ -15,10 +15,10 @@ def reason_of(error: BaseException) -> str:
     text = str(found)
     if TRACEBACK in text:
         return _last_line(text)
-    return f"{type(found).__name__}: {' '.join(text.split())}"[:MAX_LETTERS]
+    return f"{type(found).__name__}: {' '.join(text.split())}"[:MAX_CHARACTERS]
 
 
 def _last_line(text: str) -> str:
-    """The line that a traceback ends with, which says what was wrong."""
+    """The last line of a traceback, which has the type and the message."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:MAX_LETTERS]
+    return lines[-1][:MAX_CHARACTERS]

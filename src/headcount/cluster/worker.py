@@ -1,4 +1,4 @@
-"""What a worker does: train a pack and hand back its rows. Its disk keeps compiled programs alone."""
+"""What a worker does: train a pack and return its rows. It writes nothing to disk but compiled programs."""
 
 import io
 import os
@@ -18,24 +18,24 @@ from headcount.trials.machine import DeviceKind, Machine
 from headcount.trials.pack import Pack
 from headcount.trials.row import Row
 
-# One core for each worker: threads of several workers would only get into each other's way.
+# One core for each worker: the threads of several workers would slow each other down.
 ONE_CORE = ("NPROC", "PJRT_NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
-# A worker on a GPU takes memory as it needs it, and not most of the card at once: Ray starts the next one
-# while the last one is still ending. Packs fill half of what JAX may take, so that there is room for both.
+# A worker allocates GPU memory as it needs it: Ray starts the next worker while the previous one is still
+# ending, and by default JAX would take most of the memory at once. Packs fill half of what JAX may take.
 AS_NEEDED = ("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-GPU_FIRST = "cuda,cpu"  # named, so that JAX says why the first cannot be had
+GPU_FIRST = "cuda,cpu"  # explicit, so that JAX reports why CUDA cannot be used
 
 _opened: set[str] = set()
 
 
-class Unfit(Exception):
-    """A worker that has not got the device it was given: the node's fault, and not the pack's."""
+class DeviceUnavailable(Exception):
+    """A worker without the device it was scheduled on: a failure of the node and not of the pack."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The rows of a pack, and its models as the files that a store keeps, where they were asked for."""
+    """The rows of a pack and, if asked for, its models as the bytes of files for the store."""
 
     rows: tuple[Row, ...]
     models: tuple[bytes, ...] = ()
@@ -61,7 +61,7 @@ def train_pack(pack: Pack, kind: DeviceKind, payload: Sequence[Any], keep_models
 
 @cache
 def machine_of_worker(kind: DeviceKind) -> Machine:
-    """The device of this worker: its GPU, or one core; where it has not got that it is unfit."""
+    """The device of this worker: its GPU, or one core; raises DeviceUnavailable where JAX cannot use it."""
     if kind == "cpu":
         os.environ.update(dict.fromkeys(ONE_CORE, "1"))  # read when the first program is compiled
         jax.config.update("jax_platforms", "cpu")
@@ -71,17 +71,17 @@ def machine_of_worker(kind: DeviceKind) -> Machine:
             jax.config.update("jax_platforms", GPU_FIRST)
     try:
         machine = this_machine()
-    except RuntimeError as error:  # of a backend that does not start
-        raise Unfit(f"JAX cannot use its {kind.upper()}: {error}") from None
+    except RuntimeError as error:  # from a backend that does not start
+        raise DeviceUnavailable(f"JAX cannot use its {kind.upper()}: {error}") from None
     if machine.kind != kind:
-        raise Unfit(f"JAX finds no {kind.upper()} there, but {machine.name}")
+        raise DeviceUnavailable(f"JAX finds no {kind.upper()} but {machine.name}")
     if kind == "gpu" and machine.lanes > 1:
-        raise Unfit(f"JAX finds {machine.lanes} GPUs, though Ray has set aside one of them")
+        raise DeviceUnavailable(f"JAX finds {machine.lanes} GPUs, but Ray has reserved one")
     return replace(machine, lanes=1)
 
 
 def open_payload(payload: Sequence[Any]) -> None:
-    """Open what the trials need, once in the life of a worker; it lies in the object store, in a list."""
+    """Unpack what the trials need, once per worker process; Ray does not resolve references in a list."""
     import ray
 
     for part in payload:

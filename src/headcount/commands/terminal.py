@@ -100,9 +100,9 @@ class LiveGrid:
                     self._note(row.trial, row.validation_error, 1.0)
             case Staffed():
                 self.staffed = event
-            case GivenUp(pack=pack, reason=reason):
+            case GivenUp(pack=pack):
                 self.given_up += len(pack.trials)
-                self._say(f"pack {pack.id} of {len(pack.trials)} members is given up: {reason}", "red")
+                self._say(event.line, "red")
             case FileProblem(line=line):
                 self.problems.append(line)
                 self._say(line, "yellow")

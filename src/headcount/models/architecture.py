@@ -5,8 +5,7 @@ from itertools import pairwise
 from math import sqrt
 from typing import Literal, get_args
 
-from headcount.errors import InvalidInput
-from headcount.validation import check_integer, check_number
+from headcount.validation import check_choice, check_integer, check_number, expected
 
 Activation = Literal["relu", "gelu", "tanh", "silu"]
 PositionInput = Literal["none", "one_hot", "sinusoidal", "both"]
@@ -33,16 +32,17 @@ class Architecture:
     - `heads`, `head_dim`: h and n.
     - `encoder_hidden`, `readout_hidden`: widths of the hidden layers of P and of F, any number of them.
     - `layers`: L. All but the last let tokens attend to tokens; the last is read at the class token.
-    - `class_reads`: the layers that the class token reads tokens in. `last`: it stays constant until then;
-      `every`: as in common transformers, it gathers from layer to layer.
+    - `class_reads`: the layers in which the class token attends to tokens: `last`, until which it is
+      constant, or `every`, as is common.
     - `kv_heads`: how many key-value heads the query heads share (grouped attention); None: one each.
     - `feedforward`: hidden width of a two-layer network after each token-to-token attention; 0: none.
     - `positions`, `length`: whether P sees t, and the largest T (`one_hot` and `both` need it).
-    - `positions_start`: `drawn` like every weight, or `zero`: the model begins blind to t and learns to see
-      it where that helps. What t has to say is the same in every sequence and quickly learnt by heart.
-    - `beta`, `scale_logits`: logits are multiplied by beta, and divided by sqrt(n) if asked.
+    - `positions_start`: weights of positions start `drawn` like all others, or at `zero`: the model starts
+      blind to t and learns to use it where that helps. Positions are the same in every sequence, and a
+      model that sees them from the start soon memorises them.
+    - `beta`, `scale_logits`: logits are multiplied by beta and, with `scale_logits`, divided by sqrt(n).
     - `residual`, `layer_norm`: around token-to-token attention; the norm also precedes the last layer.
-    - `precision`: of matrix products; anything below float32 is a choice of yours.
+    - `precision`: of matrix products.
     """
 
     token_dim: int
@@ -72,7 +72,7 @@ class Architecture:
         for field in ("encoder_hidden", "readout_hidden"):
             sizes = getattr(self, field)
             if not isinstance(sizes, tuple):
-                raise InvalidInput(f"{field} = {sizes!r}: allowed is a tuple of whole numbers from 1 up")
+                raise expected(field, "a tuple of integers >= 1", sizes)
             for size in sizes:
                 check_integer(field, size, at_least=1)
         for field in ("kv_heads", "length"):
@@ -82,12 +82,11 @@ class Architecture:
             check_integer("feedforward", self.feedforward, at_least=1)
         check_number("beta", self.beta, above=0)
         if self.heads % self.key_value_heads:
-            raise InvalidInput(f"kv_heads = {self.kv_heads}: must divide heads = {self.heads}")
-        for field, allowed in _CHOICES.items():
-            if getattr(self, field) not in allowed:
-                raise InvalidInput(f"{field} = {getattr(self, field)!r}: allowed are {', '.join(allowed)}")
+            raise expected("kv_heads", f"a divisor of heads = {self.heads}", self.kv_heads)
+        for field, choices in _CHOICES.items():
+            check_choice(field, getattr(self, field), choices)
         if self.positions in ("one_hot", "both") and self.length is None:
-            raise InvalidInput(f"length = None: {self.positions} positions need the length of the sequences")
+            raise expected("length", f"the length of the sequences for {self.positions} positions", None)
 
     @property
     def width(self) -> int:
@@ -106,7 +105,7 @@ class Architecture:
 
     @property
     def position_features(self) -> int:
-        """How many numbers about t the encoder reads beside the token."""
+        """How many features of t the encoder reads beside the token."""
         places, waves = self.length or 0, SINUSOIDS
         return {"none": 0, "one_hot": places, "sinusoidal": waves, "both": waves + places}[self.positions]
 

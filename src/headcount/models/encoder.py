@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from headcount.errors import InvalidInput
 from headcount.models.network import Parameter, uniform
-from headcount.validation import check_integer, check_number, shown
+from headcount.validation import check_choice, check_integer, check_number
 
 EncoderPrecision = Literal["float32", "bfloat16"]
 
@@ -49,9 +49,7 @@ class EncoderShape:
         for field in ("heads", "head_dim", "layers", "feedforward"):
             check_integer(field, getattr(self, field), at_least=1)
         check_number("dropout", self.dropout, at_least=0.0, at_most=0.9)
-        if self.precision not in get_args(EncoderPrecision):
-            allowed = ", ".join(get_args(EncoderPrecision))
-            raise InvalidInput(f"precision = {shown(self.precision)}: allowed are {allowed}")
+        check_choice("precision", self.precision, get_args(EncoderPrecision))
 
     @property
     def width(self) -> int:
@@ -67,28 +65,28 @@ class EncoderShape:
         return self.layers * (attention + network + 2 * norm) + norm
 
     def rounded(self, x: Float[Array, "*any"]) -> Float[Array, "*any"]:
-        """The same numbers in the type of all that is computed from them."""
+        """The same numbers in the type that the encoder computes in."""
         return jnp.asarray(x, jnp.bfloat16) if self.precision == "bfloat16" else at_least_float32(x)
 
 
 class AroundEncoder(ABC):
-    """What a model with an encoder in it says of its size, as `Architecture` says it of the paper's."""
+    """The size of a model that contains an encoder, under the names that `Architecture` has for it."""
 
     encoder: EncoderShape
 
     @property
     def heads(self) -> int:
-        """How many heads."""
+        """H."""
         return self.encoder.heads
 
     @property
     def head_dim(self) -> int:
-        """How many numbers a head has."""
+        """n: how many numbers a head has."""
         return self.encoder.head_dim
 
     @property
     def layers(self) -> int:
-        """How many layers."""
+        """L."""
         return self.encoder.layers
 
     @property
@@ -103,7 +101,7 @@ class AroundEncoder(ABC):
 
     @property
     def precision(self) -> str:
-        """Of matrix products."""
+        """The precision of matrix products."""
         return self.encoder.precision
 
     def counted_parameters(self) -> int:
@@ -131,9 +129,9 @@ class Linear(eqx.Module):
         return cls(uniform(random, (inputs, outputs), inputs), uniform(random, (outputs,), inputs))
 
     def __call__(self, x: Float[Array, "*any inputs"]) -> Float[Array, "*any outputs"]:
-        """The map at every place."""
+        """The map of every vector."""
         product = at_least_float32(x @ jnp.asarray(self.weight, x.dtype))
-        # The gradient of the bias is a sum over all tokens of all sequences: too long a sum for bfloat16.
+        # The gradient of the bias is a sum over all tokens of all sequences, too long for bfloat16.
         return (product + self.bias).astype(x.dtype)
 
 
@@ -149,7 +147,7 @@ class Norm(eqx.Module):
         return cls(np.ones(width, np.float32), np.zeros(width, np.float32))
 
     def __call__(self, x: Float[Array, "*any width"]) -> Float[Array, "*any width"]:
-        """The norm at every place."""
+        """The norm of every vector."""
         x = at_least_float32(x)
         centred = x - jnp.mean(x, axis=-1, keepdims=True)
         variance = jnp.mean(centred**2, axis=-1, keepdims=True)
@@ -157,7 +155,7 @@ class Norm(eqx.Module):
 
 
 class SelfAttention(eqx.Module):
-    """W_O · concat(heads): every reader looks at every token that is there."""
+    """W_O · concat(heads): every reader attends to every token that the mask leaves."""
 
     query: Linear
     key_value: Linear
@@ -180,7 +178,7 @@ class SelfAttention(eqx.Module):
         tokens: Float[Array, "batch token width"],
         mask: Bool[Array, "batch token"] | None,
     ) -> Float[Array, "batch reader width"]:
-        """What the heads read, joined."""
+        """What the heads read, concatenated and projected."""
         query, key, value = self._split(readers, tokens)
         if query.dtype == jnp.float64:  # the library's softmax is in float32, whatever it is given
             read = jnp.einsum("bhrt,bthn->brhn", attention_weights(query, key, mask), value)
@@ -192,7 +190,7 @@ class SelfAttention(eqx.Module):
     def weights(
         self, tokens: Float[Array, "batch token width"], mask: Bool[Array, "batch token"] | None
     ) -> Float[Array, "batch head token token"]:
-        """Where each head looks from each token."""
+        """The attention weights of each head, from each token to each token."""
         query, key, _ = self._split(tokens, tokens)
         return attention_weights(query, key, mask)
 
@@ -232,7 +230,7 @@ class EncoderLayer(eqx.Module):
         key: PRNGKeyArray | None,
         read: int | None = None,
     ) -> Float[Array, "batch reader width"]:
-        """The first `read` tokens after this layer (None: all); these look at all the same."""
+        """The first `read` tokens after this layer (None: all); they attend to all tokens."""
         of_attention, of_network = split_key(key, 2)
         seen = self.before_attention(tokens).astype(tokens.dtype)
         attended = self.attention(seen[:, :read], seen, mask)
@@ -243,7 +241,7 @@ class EncoderLayer(eqx.Module):
     def attention_weights(
         self, tokens: Float[Array, "batch token width"], mask: Bool[Array, "batch token"] | None
     ) -> Float[Array, "batch head token token"]:
-        """Where each head looks from each token."""
+        """The attention weights of each head, from each token to each token."""
         return self.attention.weights(self.before_attention(tokens).astype(tokens.dtype), mask)
 
 
@@ -270,7 +268,7 @@ class Encoder(eqx.Module):
     ) -> Float[Array, "batch reader width"]:
         """The last states of the first `read` tokens (None: all), in float32.
 
-        Nobody looks at a token whose `mask` is False. Without a key nothing is dropped.
+        No token attends to one whose `mask` is False. Without a key nothing is dropped.
         """
         expect_shape("tokens", tokens, "batch", "token", self.shape.width)
         with jax.default_matmul_precision(self.shape.precision):
@@ -284,7 +282,7 @@ class Encoder(eqx.Module):
     def with_attention(
         self, tokens: Float[Array, "batch token width"], *, mask: Bool[Array, "batch token"] | None = None
     ) -> tuple[Float[Array, "batch token width"], Float[Array, "batch head token token"]]:
-        """The last states, and where each head of the last layer looks from each token: for looking at."""
+        """The last states, and the attention weights of the last layer, for inspection."""
         expect_shape("tokens", tokens, "batch", "token", self.shape.width)
         with jax.default_matmul_precision(self.shape.precision):
             states = self.shape.rounded(tokens)
@@ -299,7 +297,7 @@ def attention_weights(
     key: Float[Array, "batch token head feature"],
     mask: Bool[Array, "batch token"] | None,
 ) -> Float[Array, "batch head reader token"]:
-    """softmax_t( q·k(t) / sqrt(n) ) over the tokens that are there, never below float32."""
+    """softmax_t( q·k(t) / sqrt(n) ) over the tokens that the mask leaves, never below float32."""
     logits = jnp.einsum("brhn,bthn->bhrt", at_least_float32(query), at_least_float32(key))
     there = None if mask is None else mask[:, None, None, :]
     return jax.nn.softmax(logits / sqrt(query.shape[-1]), axis=-1, where=there)
@@ -313,12 +311,12 @@ def dropout(x: Float[Array, "*any"], rate: float, key: PRNGKeyArray | None) -> F
 
 
 def split_key(key: PRNGKeyArray | None, count: int) -> tuple[PRNGKeyArray | None, ...]:
-    """As many keys as asked for, or as many times None."""
+    """`count` keys, or `count` times None."""
     return (None,) * count if key is None else tuple(jax.random.split(key, count))
 
 
 def at_least_float32(x: Float[Array, "*any"]) -> Float[Array, "*any"]:
-    """The same numbers, in float32 where that is finer."""
+    """The same numbers in float32, or in float64 if they are."""
     x = jnp.asarray(x)
     return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
@@ -329,8 +327,8 @@ def learnt_vectors(random: np.random.Generator, shape: tuple[int, ...]) -> np.nd
 
 
 def expect_shape(name: str, array: Array, *sizes: int | str) -> None:
-    """Refuses an array of another shape; where a size is a word, any is right."""
+    """Refuse an array of another shape; a size that is a word may be any."""
     pairs = zip(array.shape, sizes, strict=False)
     if array.ndim != len(sizes) or any(size != found for found, size in pairs if isinstance(size, int)):
-        allowed = ", ".join(map(str, sizes))
-        raise InvalidInput(f"{name} of shape {array.shape}: allowed is [{allowed}]")
+        wanted = ", ".join(map(str, sizes))
+        raise InvalidInput(f"{name}: expected the shape [{wanted}], got {array.shape}")

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-# Parameters are NumPy arrays until something is computed: starts are drawn, padded and stacked by the
-# thousand on the host before they travel to a device once.
+# Parameters are NumPy arrays until something is computed: thousands of models are initialised, padded and
+# stacked on the host before one transfer to a device.
 Parameter = Array | np.ndarray
 
-# Every one of these is 0 at 0. That is what makes zero-padding inert: a padded hidden unit is 0, so
-# nothing flows out of it, and its outgoing weights are 0, so nothing flows back into it.
+# Each of these is 0 at 0, which makes zero-padding inert: a padded hidden unit is 0, so it adds nothing,
+# and its outgoing weights are 0, so it gets no gradient.
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
     "gelu": jax.nn.gelu,
@@ -24,7 +24,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 class Network(eqx.Module):
-    r"""W_k · act( … act(W_1 x + b_1) … ) + b_k, over the first axis of x; tokens may stand along a second."""
+    r"""W_k · act( … act(W_1 x + b_1) … ) + b_k, over the first axis of x; a second axis may hold tokens."""
 
     weights: tuple[Float[Parameter, "_outputs _inputs"], ...]
     biases: tuple[Float[Parameter, "_outputs"], ...]
@@ -62,7 +62,7 @@ def affine(
     x: Float[Array, "inputs *token"],
 ) -> Float[Array, "outputs *token"]:
     """W x + b, for a vector or for a vector at every token."""
-    if weight.shape[0] == 1:  # a sum of products fuses with its neighbours; a matrix kernel would not
+    if weight.shape[0] == 1:  # XLA fuses a sum of products with its neighbours, but not a matrix kernel
         product = jnp.sum(weight.reshape(-1, *(1,) * (x.ndim - 1)) * x, axis=0, keepdims=True)
     else:
         product = jnp.asarray(weight) @ x
@@ -70,6 +70,6 @@ def affine(
 
 
 def uniform(random: np.random.Generator, shape: tuple[int, ...], inputs: int) -> np.ndarray:
-    """Uniform in ±1/sqrt(inputs), drawn by NumPy: the same on every machine, and nothing to compile."""
+    """Uniform in ±1/sqrt(inputs), drawn by NumPy: the same on every machine, without compiling."""
     limit = 1 / np.sqrt(inputs)
     return random.uniform(-limit, limit, shape).astype(np.float32)

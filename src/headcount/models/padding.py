@@ -6,17 +6,17 @@ from functools import lru_cache
 import jax
 import numpy as np
 
-from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
 from headcount.models.transformer import Transformer
+from headcount.validation import expected
 
 
 def pad(model: Transformer, architecture: Architecture) -> Transformer:
     """The same function in the arrays of a larger architecture, filled up with zeros.
 
-    Padded entries are 0 and stay 0 under any optimizer that leaves zero gradients at zero: what a
-    padded unit puts out is 0 and the weights it would be read by are 0. Only the logit scale and layer
-    norms depend on the real size, and a model without positions must go on seeing none: pass
+    Padded entries are 0 and stay 0 under any optimizer that leaves parameters with zero gradients alone:
+    the output of a padded unit is 0, and so are the weights that read it. Only the logit scale and layer
+    norms depend on the real size, and a model without positions must still see none: pass
     `Padding.of(model.architecture)` to the padded model.
     """
     given = model.architecture
@@ -27,7 +27,7 @@ def pad(model: Transformer, architecture: Architecture) -> Transformer:
         else given
     )
     if _kind(architecture) != _kind(seen):
-        raise InvalidInput(f"architecture = {architecture}: may differ from the model's in its sizes alone")
+        raise expected("architecture", "one that differs from the model's in sizes alone", architecture)
     shapes, structure = _layout(architecture)
     leaves = [
         np.pad(leaf, [(0, full - real) for real, full in zip(leaf.shape, shape, strict=True)])
@@ -38,7 +38,7 @@ def pad(model: Transformer, architecture: Architecture) -> Transformer:
 
 
 def unpad(model: Transformer, architecture: Architecture) -> Transformer:
-    """The model of the smaller architecture that stands in the first entries of every array."""
+    """The model of the smaller architecture, from the first entries of every array."""
     shapes, structure = _layout(architecture)
     leaves = [
         np.asarray(leaf)[tuple(slice(size) for size in shape)]

@@ -1,4 +1,4 @@
-"""What one head does to a sequence once its query and key are folded: score, soften, average."""
+"""Attention of one head once its query and key are folded: scores, softmax, average."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +20,7 @@ def weights(directions: Directions, features: Features, mask: Mask) -> Float[Arr
 
 
 def softmax(logits: Float[Array, "*rows token"], mask: Mask) -> Float[Array, "*rows token"]:
-    """Softmax over the last axis, where the mask leaves it."""
+    """Softmax over the last axis, 0 where the mask is False."""
     return jax.nn.softmax(logits if mask is None else jnp.where(mask, logits, -jnp.inf), axis=-1)
 
 
@@ -30,12 +30,12 @@ def pool(directions: Directions, features: Features, mask: Mask) -> Averages:
 
 
 def pool_for_training(directions: Directions, features: Features, mask: Mask) -> Averages:
-    """`pool` with its gradient by hand: less time a step on a CPU, but reverse mode only."""
+    """`pool` with a gradient derived by hand: faster steps on a CPU, but reverse mode only."""
     return _pool(directions, features, mask, jax.config.values["jax_default_matmul_precision"])
 
 
-# JAX traces a gradient by hand outside of the context that the call stood in: the precision of the products
-# must be told to it, or they fall back to whatever the device does by default.
+# JAX traces a custom gradient outside of the context of the call: without the explicit precision, products
+# would fall back to the default of the device.
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
 def _pool(directions: Directions, features: Features, mask: Mask, precision: str | None) -> Averages:
     with jax.default_matmul_precision(precision):
@@ -53,7 +53,7 @@ def _forward(
 def _backward(
     precision: str | None, kept: tuple[Array, ...], averages_bar: Averages
 ) -> tuple[Array, Array, None]:
-    """φ is met twice, in the scores and in the average: both its gradients in one product of depth 2h."""
+    """φ enters twice, in the scores and in the average: one product of depth 2h gives both gradients."""
     directions, features, attention = kept
     with jax.default_matmul_precision(precision):
         attention_bar = averages_bar @ features

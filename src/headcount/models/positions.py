@@ -1,36 +1,41 @@
-"""What the encoder is told about the position of a token."""
+"""What the encoder reads about the position of a token."""
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from headcount.errors import InvalidInput
 from headcount.models.architecture import SINUSOIDS, Architecture
 from headcount.models.network import ACTIVATIONS, Network, Parameter, affine
+from headcount.validation import expected
 
 Switch = Float[Parameter, ""] | None
 
 
 def encoder_features(
-    encoder: Network, x: Float[Array, "token token_dim"], architecture: Architecture, told: Switch = None
+    encoder: Network,
+    x: Float[Array, "token token_dim"],
+    architecture: Architecture,
+    sees_positions: Switch = None,
 ) -> Float[Array, "feature token"]:
-    """The hidden features of P at every token; `told` 0 keeps from it what it would be told about t.
+    """The hidden features of P at every token; `sees_positions` 0 hides t from it.
 
-    That is the same in every sequence: its share of the first layer is computed once, and for e_t it is a
-    column of the weights.
+    What P reads about t is the same in every sequence: its share of the first layer is computed once, and
+    for e_t it is a column of the weights.
     """
     if architecture.positions == "none" or len(encoder.weights) == 1:
-        return encoder.hidden(encoder_inputs(x, architecture, told))
+        return encoder.hidden(encoder_inputs(x, architecture, sees_positions))
     weight = jnp.asarray(encoder.weights[0])
     of_token, of_place = weight[:, : x.shape[1]], weight[:, x.shape[1] :]
     place = _place(of_place, x.shape[0], architecture)
-    first = affine(of_token, encoder.biases[0], x.T) + (place if told is None else told * place)
+    first = affine(of_token, encoder.biases[0], x.T) + (
+        place if sees_positions is None else sees_positions * place
+    )
     rest = Network(encoder.weights[1:], encoder.biases[1:], encoder.activation)
     return rest.hidden(ACTIVATIONS[encoder.activation](first))
 
 
 def encoder_inputs(
-    x: Float[Array, "token token_dim"], architecture: Architecture, told: Switch = None
+    x: Float[Array, "token token_dim"], architecture: Architecture, sees_positions: Switch = None
 ) -> Float[Array, "inputs token"]:
     """(x(t), φ(t)): nothing, the unit vector e_t, sines and cosines of t, or these and then that.
 
@@ -38,12 +43,12 @@ def encoder_inputs(
     """
     if architecture.positions == "none":
         return x.T
-    table = jnp.asarray(_table(x.shape[0], architecture), x.dtype)
-    return jnp.concatenate([x, table if told is None else told * table], axis=-1).T
+    table = jnp.asarray(position_table(x.shape[0], architecture), x.dtype)
+    return jnp.concatenate([x, table if sees_positions is None else sees_positions * table], axis=-1).T
 
 
 def starting_blind(encoder: Network, token_dim: int) -> Network:
-    """The network as it would start if a token were all it is told; what it is told of t weighs nothing."""
+    """The network as it would start if it read the token alone; the weights of positions are 0."""
     weight, bias = np.asarray(encoder.weights[0]), np.asarray(encoder.biases[0])
     wider = np.sqrt(weight.shape[1] / token_dim).astype(weight.dtype)
     first = np.concatenate([wider * weight[:, :token_dim], 0 * weight[:, token_dim:]], axis=1)
@@ -52,7 +57,7 @@ def starting_blind(encoder: Network, token_dim: int) -> Network:
 
 
 def _place(weight: Array, length: int, architecture: Architecture) -> Float[Array, "feature token"]:
-    """What P is told about every t, times its weights."""
+    """What P reads about every t, times its weights."""
     if architecture.positions == "one_hot":
         _check(length, architecture)
         return weight[:, :length]
@@ -62,8 +67,8 @@ def _place(weight: Array, length: int, architecture: Architecture) -> Float[Arra
     return weight[:, :SINUSOIDS] @ _waves(length).T + weight[:, SINUSOIDS : SINUSOIDS + length]
 
 
-def _table(length: int, architecture: Architecture) -> Float[np.ndarray, "token feature"]:
-    """What P is told about every t."""
+def position_table(length: int, architecture: Architecture) -> Float[np.ndarray, "token feature"]:
+    """What P reads about every t, where it reads anything."""
     if architecture.positions == "sinusoidal":
         return _waves(length)
     _check(length, architecture)
@@ -72,11 +77,11 @@ def _table(length: int, architecture: Architecture) -> Float[np.ndarray, "token 
 
 
 def _waves(length: int) -> Float[np.ndarray, "token wave"]:
-    # Wavelengths from 4 tokens up, a factor 2 apart: neighbours and halves are both told apart.
+    # Wavelengths from 4 tokens up, a factor 2 apart: it separates both neighbours and halves.
     angles = np.arange(length)[:, None] * 2 * np.pi / (4.0 * 2.0 ** np.arange(SINUSOIDS // 2))
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
 
 
 def _check(length: int, architecture: Architecture) -> None:
     if length > (architecture.length or 0):
-        raise InvalidInput(f"length = {length}: this model knows positions up to {architecture.length}")
+        raise expected("length", f"at most {architecture.length}, the positions of this model", length)

@@ -1,6 +1,6 @@
-"""Re-rankers: a query and its candidates read one another in one encoder; each candidate gets a score.
+"""Re-rankers: a query and its candidates attend to each other in one encoder; each candidate gets a score.
 
-Tokens come from a frozen embedding. Nothing tells the order of the candidates, so none can matter.
+Tokens come from a frozen embedding. There are no positions, so the order of the candidates cannot matter.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from headcount.errors import InvalidInput
 from headcount.models.encoder import (
     AroundEncoder,
     Encoder,
@@ -24,7 +23,7 @@ from headcount.models.encoder import (
     split_key,
 )
 from headcount.models.network import Parameter, uniform
-from headcount.validation import check_integer, shown
+from headcount.validation import check_integer, expected
 
 
 @dataclass(frozen=True)
@@ -45,16 +44,16 @@ class RerankerShape(AroundEncoder):
 
     def __post_init__(self) -> None:
         if not isinstance(self.encoder, EncoderShape):
-            raise InvalidInput(f"encoder = {shown(self.encoder)}: allowed is an EncoderShape")
+            raise expected("encoder", "an EncoderShape", self.encoder)
         check_integer("embedding", self.embedding, at_least=1)
 
     @property
     def token_dim(self) -> int:
-        """How many numbers a frozen vector has."""
+        """How many numbers an embedded token has."""
         return self.embedding
 
     def sequence(self, length: int) -> int:
-        """Of T candidates and the query."""
+        """One token each for the query and T candidates."""
         return 1 + length
 
     def parameters(self) -> int:
@@ -65,7 +64,7 @@ class RerankerShape(AroundEncoder):
 
 @dataclass(frozen=True)
 class JoinedShape(RerankerShape):
-    """With tokens kept: so many of the query, and of each candidate; a longer text is cut."""
+    """Every token kept, up to a number for the query and for each candidate; longer texts are cut."""
 
     query_tokens: int = 16
     passage_tokens: int = 64
@@ -76,14 +75,14 @@ class JoinedShape(RerankerShape):
             check_integer(field, getattr(self, field), at_least=1)
 
     def sequence(self, length: int) -> int:
-        """Of the query and of T candidates."""
+        """All tokens of the query and of T candidates."""
         return self.query_tokens + length * self.passage_tokens
 
 
 class Scorer(eqx.Module):
-    """What is learnt, whether a candidate is one token or many.
+    """The parameters of both re-rankers, with one token per candidate or many.
 
-    A score has no bias: it would add the same to every candidate, which a softmax over them does not see.
+    A score has no bias: a softmax over the candidates ignores what is added to all of them.
     """
 
     projection: Linear
@@ -94,7 +93,7 @@ class Scorer(eqx.Module):
 
     @classmethod
     def initialise(cls, shape: RerankerShape, seed: int) -> "Scorer":
-        """All of it at its random start."""
+        """Random initial parameters."""
         random, width = np.random.default_rng(seed), shape.encoder.width
         return cls(
             Linear.initialise(shape.embedding, width, random),
@@ -111,7 +110,7 @@ class Scorer(eqx.Module):
         *,
         key: PRNGKeyArray | None = None,
     ) -> Float[Array, "batch token width"]:
-        """What the encoder is given: projected tokens, with a mark on those of the query."""
+        """The input of the encoder: projected tokens, plus a learnt mark on those of the query."""
         shape = self.shape.encoder
         with jax.default_matmul_precision(shape.precision):
             projected = at_least_float32(self.projection(shape.rounded(tokens)))
@@ -162,7 +161,7 @@ class Reranker(eqx.Module):
 
 
 class JoinedReranker(eqx.Module):
-    """All tokens of the query and of the candidates, joined to one sequence."""
+    """All tokens of the query and of the candidates, joined into one sequence."""
 
     scorer: Scorer
 
@@ -182,7 +181,7 @@ class JoinedReranker(eqx.Module):
     ) -> Float[Array, "batch candidate"]:
         """A score for each candidate from the mean of its tokens' last states; without tokens, −∞.
 
-        `mask` says which tokens are there, `owner` which candidate each belongs to (−1: the query). Without
+        `mask` is False for padding, `owner` is the candidate that a token belongs to (−1: the query). Without
         a key nothing is dropped.
         """
         expect_shape("tokens", tokens, "batch", "token", self.scorer.shape.embedding)

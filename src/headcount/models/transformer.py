@@ -5,7 +5,8 @@ P(x) is a matrix [width, token], as in W x. A model takes one sequence; `jax.vma
 batch, and over models makes a pack.
 """
 
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,19 +14,25 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from headcount.extras import needed
+from headcount.models import saving
 from headcount.models.architecture import Architecture
 from headcount.models.network import Network, Parameter, uniform
 from headcount.models.pooling import Pool, pool, softmax
 from headcount.models.pooling import weights as pooling_weights
 from headcount.models.positions import encoder_features, starting_blind
+from headcount.validation import expected
+
+if TYPE_CHECKING:
+    from headcount.models.torch_module import TorchTransformer
 
 
 class Padding(eqx.Module):
-    """The real size of a model whose arrays were zero-padded: all that the padding cannot leave alone."""
+    """The real size of a model with zero-padded arrays: the few numbers that padding would change."""
 
     logit_scale: Float[Parameter, ""]
     width: Int[Parameter, ""]
-    told: Float[Parameter, ""]
+    sees_positions: Float[Parameter, ""]
 
     @classmethod
     def of(cls, architecture: Architecture) -> "Padding":
@@ -33,7 +40,7 @@ class Padding(eqx.Module):
         return cls(
             logit_scale=np.asarray(architecture.logit_scale, np.float32),
             width=np.asarray(architecture.width, np.int32),
-            told=np.asarray(architecture.positions != "none", np.float32),
+            sees_positions=np.asarray(architecture.positions != "none", np.float32),
         )
 
 
@@ -55,17 +62,17 @@ class Attention(eqx.Module):
         return cls(*(uniform(random, shape, width) for shape in (queries, groups, groups, output)))
 
     def per_query_head(self) -> tuple[Float[Array, "head feature width"], Float[Array, "head feature width"]]:
-        """Keys and values repeated so that each query head finds its own."""
+        """Keys and values, repeated for each query head of a group."""
         group_size = self.query.shape[0] // self.key.shape[0]
         return jnp.repeat(self.key, group_size, axis=0), jnp.repeat(self.value, group_size, axis=0)
 
 
 class Folded(NamedTuple):
-    """What an attention block read at one query c comes down to.
+    """An attention block with one query c, folded into three arrays.
 
-    - `directions`: what each head scores features by, β W_K,iᵀ W_Q,i c.
-    - `readers`: what a head's average of features adds to the representation, W_O,i W_V,i.
-    - `constant`: what is there without any token, c and what the bias of P adds.
+    - `directions`: the vector by which each head scores features, β W_K,iᵀ W_Q,i c.
+    - `readers`: the map from a head's average of features to what it adds to the representation, W_O,i W_V,i.
+    - `constant`: the rest of the representation, c and the contribution of the bias of P.
     """
 
     directions: Float[Array, "head feature"]
@@ -74,9 +81,9 @@ class Folded(NamedTuple):
 
 
 class TokenLayer(eqx.Module):
-    """Tokens attend to tokens, T×T; then, if asked, a feed-forward network of each token.
+    """Tokens attend to tokens, T×T; then, if there is one, a feed-forward network of each token.
 
-    Where the class token reads every layer, it reads the same keys and values and passes the same network.
+    Where the class token attends in every layer, it shares the keys, the values and the network.
     """
 
     attention: Attention
@@ -127,7 +134,7 @@ class TokenLayer(eqx.Module):
         head_mask: Array | None,
         padding: Padding | None,
     ) -> Float[Array, "width reader"]:
-        """All heads' features from one product each: a GPU is slow at many small ones."""
+        """One product for the features of all heads: a GPU is slow at many small ones."""
         heads, feature, width = self.attention.query.shape
         keys_and_values = jnp.stack(self.attention.per_query_head()).reshape(-1, width)
         query = (self.attention.query.reshape(-1, width) @ readers).reshape(heads, feature, -1)
@@ -158,7 +165,7 @@ class Transformer(eqx.Module):
 
     @classmethod
     def initialise(cls, architecture: Architecture, *, seed: int) -> "Transformer":
-        """A model at its random start: the same for the same seed on every machine."""
+        """A model with random parameters: the same for the same seed on every machine."""
         random = np.random.default_rng(seed)
         activations = architecture.encoder_activation, architecture.readout_activation
         encoder = Network.initialise(architecture.encoder_sizes, activations[0], random)
@@ -182,7 +189,7 @@ class Transformer(eqx.Module):
         padding: Padding | None = None,
         pool: Pool = pool,
     ) -> Float[Array, " output"]:
-        """The output for one sequence. `mask` hides tokens, `head_mask` silences heads (False: out)."""
+        """The output for one sequence. `mask` hides tokens, `head_mask` removes heads (where False)."""
         with jax.default_matmul_precision(self.architecture.precision):
             return self.readout(self._represent(x, mask, head_mask, padding, pool))
 
@@ -193,14 +200,14 @@ class Transformer(eqx.Module):
         mask: Bool[Array, " token"] | None = None,
         head_mask: Bool[Array, " head"] | None = None,
     ) -> Float[Array, " width"]:
-        """c0 + W_O · concat(heads): all that the readout ever learns about the sequence."""
+        """c0 + W_O · concat(heads): all that the readout sees of the sequence."""
         with jax.default_matmul_precision(self.architecture.precision):
             return self._represent(x, mask, head_mask, None, pool)
 
     def attention_weights(
         self, x: Float[Array, "token token_dim"], *, mask: Bool[Array, " token"] | None = None
     ) -> Float[Array, "head token"]:
-        """Where each head of the last layer looks."""
+        """The attention weights of each head of the last layer."""
         with jax.default_matmul_precision(self.architecture.precision):
             features, lift, class_token = self._features(x, mask, None, None)
             return pooling_weights(self._fold(lift, class_token, None, None).directions, features, mask)
@@ -208,7 +215,7 @@ class Transformer(eqx.Module):
     def scores_and_values(
         self, x: Float[Array, "token token_dim"]
     ) -> tuple[Float[Array, "head token"], Float[Array, "head feature token"]]:
-        """Each head's logits and values, token by token: with one layer, all that a token does."""
+        """Each head's logits and values for each token: with one layer, all that the output depends on."""
         with jax.default_matmul_precision(self.architecture.precision):
             features, lift, class_token = self._features(x, None, None, None)
             tokens = features if lift is None else lift.last(features)
@@ -219,6 +226,28 @@ class Transformer(eqx.Module):
     def counted_parameters(self) -> int:
         """M, by the paper's rule."""
         return self.architecture.counted_parameters()
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one .npz file, without pickle; `Transformer.load` reads it back exactly."""
+        saving.save(self, self.architecture, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Transformer":
+        """The model that `save` wrote."""
+        return saving.load(path, lambda architecture: cls.initialise(architecture, seed=0))
+
+    def to_torch(self) -> "TorchTransformer":
+        """The same function as a `torch.nn.Module` over a batch: x [batch, token, token_dim], mask.
+
+        Its parameters are copies, in the same type. `benchmarks/torch_module.py` checks that both agree.
+        """
+        if self.architecture.precision != "float32":
+            # PyTorch has no precision of one module's products: torch.set_float32_matmul_precision is global.
+            raise expected("precision", "float32 for a PyTorch module", self.architecture.precision)
+        needed("torch", extra="torch", purpose="to_torch")
+        from headcount.models.torch_module import TorchTransformer
+
+        return TorchTransformer.of(self.architecture, saving.named_leaves(self))
 
     def _represent(
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None, pool: Pool
@@ -231,9 +260,9 @@ class Transformer(eqx.Module):
     def _features(
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
     ) -> tuple[Float[Array, "feature token"], Network | None, Float[Array, " width"]]:
-        """What the last attention averages, the network whose last layer lifts it to tokens, the reader."""
-        told = None if padding is None else padding.told
-        hidden = encoder_features(self.encoder, x, self.architecture, told)
+        """What the last attention averages, the network whose last layer gives tokens, the class token."""
+        sees_positions = None if padding is None else padding.sees_positions
+        hidden = encoder_features(self.encoder, x, self.architecture, sees_positions)
         class_token = jnp.asarray(self.class_token)
         if not self.token_layers and not self.architecture.layer_norm:
             return hidden, self.encoder, class_token
@@ -245,7 +274,7 @@ class Transformer(eqx.Module):
     def _fold(
         self, lift: Network | None, class_token: Array, head_mask: Array | None, padding: Padding | None
     ) -> Folded:
-        """The attention block as three arrays, carried through the last layer of P where there is a lift."""
+        """The attention block as three arrays, folded into the last layer of P where that is `lift`."""
         keys, values = self.attention.per_query_head()
         values = keep(values, head_mask)
         reader = class_token
@@ -256,8 +285,8 @@ class Transformer(eqx.Module):
         directions *= self.architecture.logit_scale if padding is None else padding.logit_scale
         constant = class_token
         if lift is not None:
-            # The bias of P rides along as the weight of a feature that is 1 for every token. It adds the
-            # same to every token's logit, which the softmax does not see, and to what is read.
+            # The bias of P is the weight of a feature that is 1 for every token. It adds the same number to
+            # every logit, which the softmax ignores, and a constant to what is read.
             affine = jnp.concatenate([lift.weights[-1], lift.biases[-1][:, None]], axis=1)
             carried = jnp.concatenate([directions[:, None], values], axis=1) @ affine
             directions, values, read = carried[:, 0, :-1], carried[:, 1:, :-1], carried[:, 1:, -1]
@@ -276,7 +305,7 @@ def layer_norm(tokens: Float[Array, "width token"], padding: Padding | None) -> 
     """(x − mean) / sqrt(variance + 1e-5) over the real width, without gains; padding stays zero."""
     width = tokens.shape[0] if padding is None else padding.width
     real = jnp.arange(tokens.shape[0])[:, None] < width
-    # Padding is 0 and would not change the mean, but its gradient would: nothing may flow into it.
+    # Padding is 0 and does not change the mean, but without the mask it would get a gradient.
     mean = jnp.sum(jnp.where(real, tokens, 0), axis=0) / width
     centred = jnp.where(real, tokens - mean, 0)
     variance = jnp.sum(centred**2, axis=0) / width

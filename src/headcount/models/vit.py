@@ -1,4 +1,4 @@
-"""A vision transformer: patches of an image and a class token, which is read."""
+"""A vision transformer: patches of an image, and a class token whose last state gives the scores."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from headcount.data.cifar10.frames import PATCHES, SIDES
-from headcount.errors import InvalidInput
 from headcount.models.encoder import (
     AroundEncoder,
     Encoder,
@@ -22,7 +21,7 @@ from headcount.models.encoder import (
     split_key,
 )
 from headcount.models.network import Parameter
-from headcount.validation import check_integer, is_integer, shown
+from headcount.validation import check_integer, expected, is_integer
 
 COLOURS = 3
 
@@ -37,7 +36,7 @@ class VitShape(AroundEncoder):
     **Arguments:**
 
     - `side`, `patch`: of the square image and of the square patches that it is cut into, in pixels.
-    - `classes`: how many there are to tell apart.
+    - `classes`: how many there are.
     - `encoder`: the shape of the encoder.
     """
 
@@ -50,10 +49,10 @@ class VitShape(AroundEncoder):
         for field, allowed in (("side", SIDES), ("patch", PATCHES)):
             value = getattr(self, field)
             if not is_integer(value) or value not in allowed:
-                raise InvalidInput(f"{field} = {shown(value)}: allowed are {', '.join(map(str, allowed))}")
+                raise expected(field, f"one of {', '.join(map(str, allowed))}", value)
         check_integer("classes", self.classes, at_least=2)
         if not isinstance(self.encoder, EncoderShape):
-            raise InvalidInput(f"encoder = {shown(self.encoder)}: allowed is an EncoderShape")
+            raise expected("encoder", "an EncoderShape", self.encoder)
 
     @property
     def patches(self) -> int:
@@ -112,7 +111,7 @@ class Vit(eqx.Module):
     def embed(
         self, patches: Float[Array, "batch patch numbers"], *, key: PRNGKeyArray | None = None
     ) -> Float[Array, "batch token width"]:
-        """What the encoder is given: the class token, then the patches, each with its position's vector."""
+        """The input of the encoder: the class token, then the patches, each plus its position."""
         expect_shape("patches", patches, "batch", self.shape.patches, self.shape.token_dim)
         shape = self.shape.encoder
         with jax.default_matmul_precision(shape.precision):

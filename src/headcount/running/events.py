@@ -54,5 +54,14 @@ class GivenUp:
     pack: Pack
     reason: str
 
+    @property
+    def line(self) -> str:
+        """One line that names the pack by its grid point."""
+        trials = self.pack.trials
+        task, heads = trials[0].task.name, sorted({trial.architecture.heads for trial in trials})
+        members = f"{len(trials)} member{'s' if len(trials) > 1 else ''}"
+        point = f"{task}, h = {', '.join(map(str, heads))}, T = {self.pack.length}"
+        return f"pack of {members} ({point}) is given up: {self.reason}"
+
 
 Event = Planned | Advanced | Finished | FileProblem | Staffed | GivenUp
