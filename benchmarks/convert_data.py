@@ -95,7 +95,7 @@ def texts(tokens: np.ndarray, offsets: np.ndarray, vocabulary: Path) -> list[str
     """Texts that the tokenizer turns into these ids again."""
     tokenizer = wordpiece(vocabulary)
     pieces = [OUTSIDE if piece == UNKNOWN else piece for piece in vocabulary.read_text("utf-8").split("\n")]
-    found = []
+    found: list[str] = []
     for start, end in pairwise(offsets):
         ids = tokens[start:end].tolist()
         text = " ".join(pieces[number] for number in ids).replace(" ##", "")

@@ -57,9 +57,7 @@ def main() -> None:
         else:
             closer = json.loads(out.with_suffix(".json").read_text())["closer"]
     write(rows, {"closer": closer, **(bm25_alone(chosen.data) if chosen.name == "msmarco" else {})}, out)
-    for verdict in item.judge(rows):
-        print(verdict)
-    for verdict in closer:
+    for verdict in (*item.judge(rows), *closer):
         print(verdict)
 
 
