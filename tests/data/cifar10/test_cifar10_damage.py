@@ -10,16 +10,12 @@ import numpy as np
 import pytest
 from tiny_cifar10 import (
     BINARY,
-    LABELS,
-    PIXELS,
-    PYTHON,
     RANDOM,
     batches,
     binary_batch,
     binary_folder,
     images,
     python_archive,
-    python_folder,
     refusal,
     write_archive,
     write_folder,
@@ -45,22 +41,16 @@ def test_a_binary_file_that_is_no_batch_is_named(content, words, tmp_path):
     assert words in line
 
 
-@pytest.mark.parametrize(
-    ("make", "name"), [(python_folder, "data_batch_2"), (binary_folder, "test_batch.bin")]
-)
-def test_a_missing_batch_is_named(make, name, tmp_path):
-    folder = make(tmp_path)
-    (folder / name).unlink()
-    line = refusal(folder)
-    assert line.startswith(f"{folder / name}: is missing; expected data_batch_1")
-    (folder / name).mkdir()
-    assert f"{folder / name}: cannot be read: " in refusal(folder)
+def test_a_missing_batch_is_named(tmp_path):
+    path = binary_folder(tmp_path) / "test_batch.bin"
+    path.unlink()
+    assert refusal(tmp_path).startswith(f"{path}: is missing; expected data_batch_1")
+    path.mkdir()
+    assert f"{path}: cannot be read: " in refusal(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["data_batch_1", "data_batch_4"])
-def test_a_batch_truncated_between_two_records_is_named(name, tmp_path):
-    folder = binary_folder(tmp_path)
-    path = folder / f"{name}.bin"
+def test_a_batch_truncated_between_two_records_is_named(tmp_path):
+    path = binary_folder(tmp_path) / "data_batch_1.bin"
     path.write_bytes(path.read_bytes()[: 2 * 3073])
     assert refusal(tmp_path).startswith(f"{path}: holds 2 images; expected 3, like the other batches")
 
@@ -71,15 +61,6 @@ def test_a_test_batch_may_have_its_own_size_unless_the_others_are_whole(tmp_path
     assert len(load_cifar10(tmp_path).test_labels) == 2
     monkeypatch.setattr(batches_module, "PUBLISHED_SIZE", 3)
     assert refusal(tmp_path).startswith(f"{path}: holds 2 images; expected 3, like the other batches")
-
-
-@pytest.mark.parametrize(("one", "copy"), [("data_batch_1", "test_batch"), ("data_batch_2", "data_batch_3")])
-def test_a_batch_that_is_a_copy_is_refused(one, copy, tmp_path):
-    folder = binary_folder(tmp_path)
-    place = PYTHON.index(copy)
-    (folder / f"{copy}.bin").write_bytes(binary_batch(PIXELS[PYTHON.index(one)], LABELS[place]))
-    line = refusal(folder)
-    assert line.startswith(f"{folder / copy}.bin: 3 of its 3 images occur twice")
 
 
 @pytest.mark.parametrize(("repeated", "is_refused"), [(2, False), (3, True)])
@@ -130,30 +111,19 @@ def test_a_damaged_archive_is_named(damage, tmp_path):
     assert refusal(tmp_path).startswith(f"{path}: is damaged or not a .tar.gz or .tar: ")
 
 
-def test_another_archive_is_refused_with_what_it_holds(tmp_path):
-    path = write_archive(tmp_path / "cifar-10-python.tar.gz", {"cifar-100-python/train": b"1"})
-    line = refusal(path)
-    assert f"{path}: holds ['batches.meta', 'cifar-100-python/train']; expected cifar-10-batches-py" in line
-
-
 def test_members_count_by_their_exact_names_alone(tmp_path):
-    contents = {f"../cifar-10-batches-bin/{name}": b"1" for name in BINARY}
-    path = write_archive(tmp_path / "a.tar.gz", contents)
-    assert "expected cifar-10-batches-py/data_batch_1 or" in refusal(path)
+    path = write_archive(tmp_path / "a.tar.gz", {f"../cifar-10-batches-bin/{BINARY[0]}": b"1"})
+    assert f"{path}: holds ['batches.meta', '../" in refusal(path)
 
 
 def test_a_link_in_an_archive_is_not_followed(tmp_path):
-    secret = tmp_path / "secret"
-    secret.write_bytes(binary_batch(PIXELS[0], LABELS[0]))
-    contents = {
-        f"cifar-10-batches-bin/{name}": content for name, content in batches(BINARY, binary_batch).items()
-    }
     path = tmp_path / "cifar-10-binary.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
-        for name, content in contents.items():
-            member = tarfile.TarInfo(name)
+        for name, content in batches(BINARY, binary_batch).items():
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
             member.size = len(content)
-            if name.endswith("data_batch_5.bin"):
-                member.size, member.type, member.linkname = 0, tarfile.SYMTYPE, str(secret)
+            if name == "data_batch_5.bin":
+                (tmp_path / "secret").write_bytes(content)
+                member.size, member.type, member.linkname = 0, tarfile.SYMTYPE, str(tmp_path / "secret")
             archive.addfile(member, io.BytesIO(content))
     assert f"{path}/cifar-10-batches-bin/data_batch_5.bin: is missing" in refusal(path)

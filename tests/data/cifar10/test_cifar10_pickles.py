@@ -8,13 +8,10 @@ import pytest
 from tiny_cifar10 import (
     LABELS,
     PIXELS,
-    PYTHON,
     assert_is_all_of_it,
-    batches,
     python3_batch,
     python_folder,
     refusal,
-    write_archive,
 )
 
 from headcount.data.cifar10.files import load_cifar10
@@ -46,17 +43,6 @@ def test_a_pickle_with_a_command_is_refused_and_the_command_is_not_run(tmp_path)
     assert not written.exists()
     assert str(folder / "data_batch_3") in line
     assert f"it names 'system' of '{os.system.__module__}'; nothing was run" in line
-
-
-def test_a_command_in_an_archive_is_refused_too(tmp_path):
-    written = tmp_path / "written"
-    contents = batches(PYTHON, with_command(os.system, f'echo run > "{written}"'))
-    named = {f"cifar-10-batches-py/{name}": content for name, content in contents.items()}
-    path = write_archive(tmp_path / "cifar-10-python.tar.gz", named)
-    assert f"{path}/cifar-10-batches-py/data_batch_1: is damaged or not a pickled batch: it names" in refusal(
-        path
-    )
-    assert not written.exists()
 
 
 NAMES = "c_codecs\nencode\n cnumpy\nndarray\n cnumpy\ndtype\n cnumpy.core.multiarray\n_reconstruct\n"

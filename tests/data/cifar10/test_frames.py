@@ -42,12 +42,7 @@ def test_a_corner_may_be_traced_and_images_may_come_in_batches():
     np.testing.assert_array_equal(frames, expected)
 
 
-def test_arrays_of_numpy_will_do():
-    np.testing.assert_array_equal(framed(IMAGE, np.array([3, 7]), 48), padded(IMAGE, (3, 7), 48))
-    np.testing.assert_array_equal(patches(IMAGE, 8)[0], IMAGE[:8, :8].ravel())
-
-
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("side", [32, 64])
 def test_a_random_corner_is_anywhere_the_image_fits(side):
     draw = jax.jit(jax.vmap(lambda key: random_corner(key, side)))
     drawn = np.asarray(draw(jax.random.split(jax.random.key(0), 20_000)))

@@ -3,7 +3,7 @@ import pytest
 from tiny_msmarco import write_tables
 
 from headcount.data.msmarco.embeddings import SOURCE, FrozenEmbeddings, frozen_embeddings
-from headcount.data.msmarco.texts import Texts, texts_of
+from headcount.data.msmarco.texts import texts_of
 from headcount.errors import InvalidInput
 
 RANDOM = np.random.default_rng(3)
@@ -37,22 +37,6 @@ def test_pooled_is_the_mean_of_layer_norms(tables, segment, max_tokens):
     assert pooled.dtype == np.float32
     expected = [plain(tables, TEXTS[number], segment, max_tokens) for number in range(len(TEXTS))]
     np.testing.assert_allclose(pooled, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_small_types_of_tokens_and_offsets_give_the_same(tables):
-    small = Texts(TEXTS.tokens.astype(np.uint16), TEXTS.offsets.astype(np.int32))
-    for one, other in zip(
-        (
-            tables.pooled(small.tokens, small.offsets, 0, max_tokens=9),
-            tables.word_means(small.tokens, small.offsets),
-        ),
-        (
-            tables.pooled(TEXTS.tokens, TEXTS.offsets, 0, max_tokens=9),
-            tables.word_means(TEXTS.tokens, TEXTS.offsets),
-        ),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_word_means_are_means_of_word_vectors(tables):

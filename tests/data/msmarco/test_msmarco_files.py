@@ -77,20 +77,6 @@ def test_a_run_without_ranks_is_ranked_by_bm25(tmp_path):
     assert first > last
 
 
-def test_both_is_half_of_each(tmp_path):
-    Tiny(4).write(tmp_path)
-    words, meaning, both = (made(tmp_path, negatives=kind, length=9) for kind in ("bm25", "dense", "both"))
-    for split in ("train", "validation"):
-        one, other, mixed = (getattr(each, split) for each in (words, meaning, both))
-        np.testing.assert_array_equal(one.query, mixed.query)
-        np.testing.assert_array_equal(one.negatives[:, 0], mixed.negatives[:, 0])
-        for row in range(len(mixed)):
-            found = set(mixed.negatives[row].tolist())
-            assert found <= {*one.negatives[row].tolist(), *other.negatives[row].tolist()}
-            assert len(found & {*one.negatives[row].tolist()}) >= 4
-            assert len(found & {*other.negatives[row].tolist()}) >= 4
-
-
 @pytest.mark.parametrize(("run", "suffix"), [(None, "dev.small"), ("ranked", "dev"), ("ranked", "heldout")])
 def test_validation_queries_may_come_in_files_of_their_own(tmp_path, run, suffix):
     tiny = Tiny(5, queries=30)

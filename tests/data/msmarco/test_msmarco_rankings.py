@@ -46,12 +46,6 @@ def test_the_place_of_the_positive_and_of_the_hard_ones_says_nothing(length):
     assert abs(after - 0.5) < 5 * 0.5 / np.sqrt(LISTS)
 
 
-def test_the_order_is_the_seeds():
-    one = lists(0)
-    np.testing.assert_array_equal(one.label, replace(one).label)
-    assert (one.label != replace(one, seed=1).label).mean() > 0.5
-
-
 @pytest.mark.parametrize("length", [1, 9])
 def test_lengths_that_are_not_there_are_refused(length):
     with pytest.raises(InvalidInput, match=rf"length: expected an integer from 2 to 8, got {length}"):

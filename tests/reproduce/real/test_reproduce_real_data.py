@@ -61,7 +61,7 @@ def test_the_hub_gives_all_but_the_tables(folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=tiny.load_dataset))
     assert ITEM.at("hub", quick=True, tables=folder).data == ITEM.at(folder, quick=True).data
-    with pytest.raises(InvalidInput, match=r"hub: gives no vocab.txt.*--tables FOLDER"):
+    with pytest.raises(InvalidInput, match=r"hub: has no vocab.txt.*--tables FOLDER"):
         ITEM.at("hub", quick=True)
 
 
