@@ -1,11 +1,12 @@
-"""What a finished real-data experiment found, in two files that the docs are made from.
+"""The results of a finished real-data experiment, in two files that the docs are made from.
 
-    headcount reproduce cifar10 --data DATA --out FOLDER      on a GPU; killed at any moment, it goes on
+    python benchmarks/convert_data.py cifar10 PARTS DATA      once, where only the compact parts are there
+    headcount reproduce cifar10 --data DATA --out FOLDER      on a GPU; resumes if it is killed
     python benchmarks/real.py cifar10 DATA FOLDER...          several folders of members are read as one
 
-Writes benchmarks/results/cifar10.parquet, a row for each member, and cifar10.json: what the frame alone does
-not bear, since it takes what members put out. The grid must be whole; what is trained beside it may come in a
-later call, which adds to the files.
+Writes benchmarks/results/cifar10.parquet, a row for each member, and cifar10.json: the verdicts that need the
+members' outputs, which the frame does not hold. The grid must be complete; its variants may come in a later
+call, which adds to the files. The same for msmarco.
 """
 
 import argparse
@@ -16,7 +17,6 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
 import pandas as pd
 
 from headcount.reproduce.catalogue import REAL_ITEMS
@@ -49,18 +49,16 @@ def main() -> None:
         for variant, trials in item.named(recipe).items():
             print(f"{variant}: {sum(trial.id in trained for trial in trials)} of {len(trials)} members")
         if not trained.issuperset(trial.id for trial in grid):
-            sys.exit("nothing is written before the grid is whole")
+            sys.exit("the grid is incomplete: nothing was written")
         if all(store.test_outputs(trial) is not None for trial in grid):
             closer = [asdict(verdict) for verdict in item.look_closer(store, recipe)]
         elif not out.with_suffix(".json").exists():
-            sys.exit("what the members of the grid put out is not in these folders")
+            sys.exit("the outputs of the grid's members are not in these folders")
         else:
             closer = json.loads(out.with_suffix(".json").read_text())["closer"]
     write(rows, {"closer": closer, **(bm25_alone(chosen.data) if chosen.name == "msmarco" else {})}, out)
-    for verdict in item.judge(rows):
+    for verdict in (*item.judge(rows), *closer):
         print(verdict)
-    for told in closer:
-        print(told)
 
 
 def written_before(out: Path) -> Iterator[pd.DataFrame]:
@@ -82,14 +80,14 @@ def linked(folders: list[Path], both: Path) -> Path:
 
 
 def bm25_alone(data: Path) -> dict[str, float]:
-    """How often BM25, which chose the negatives, puts the positive of a held-out list first."""
-    path = data / "msmarco_tokens.npz"
-    if not path.exists():
+    """How often BM25, which chose the negatives, ranks the positive of a held-out list first."""
+    run, qrels = data / "run.heldout.tsv", data / "qrels.heldout.tsv"
+    if not (run.exists() and qrels.exists()):
         return {}
-    with np.load(path) as file:
-        names, scores, label = (file[name] for name in ("split_names", "bm25", "label"))
-        rows = file["split"][file["list_q"]] == list(names).index("heldout")
-    return {"bm25_right": float((scores[rows].argmax(axis=1) == label[rows]).mean())}
+    hits = pd.read_csv(run, sep="\t", names=["query", "passage", "rank"])
+    first = hits[hits["rank"] == 1].set_index("query")["passage"]
+    positive = pd.read_csv(qrels, sep="\t", names=["query", "0", "passage", "grade"]).set_index("query")
+    return {"bm25_right": float((first == positive["passage"]).mean())}
 
 
 def write(rows: pd.DataFrame, found: dict[str, object], out: Path) -> None:

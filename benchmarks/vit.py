@@ -1,6 +1,6 @@
 """A pack of vision transformers against the loop that a user would write: eager PyTorch, one model at a time.
 
-    python benchmarks/vit.py FOLDER                 FOLDER holds CIFAR-10
+    python benchmarks/vit.py FOLDER                 FOLDER holds CIFAR-10; see convert_data.py
     python benchmarks/vit.py FOLDER --steps 200     shorter: speeds only
     python benchmarks/vit.py FOLDER --out FILE      another results file
 

@@ -1,4 +1,4 @@
-"""Packages that only some tasks need."""
+"""Optional packages, installed as extras."""
 
 import importlib
 from types import ModuleType
@@ -7,7 +7,7 @@ from headcount.errors import InvalidInput
 
 
 def needed(package: str, *, extra: str, purpose: str) -> ModuleType:
-    """The package, imported where it is used; where it is missing, one line that says how to get it.
+    """The package, imported when first used; if it is missing, one line that says how to install it.
 
     >>> needed("math", extra="none", purpose="counting").floor(2.5)
     2

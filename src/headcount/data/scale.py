@@ -1,4 +1,4 @@
-"""Numbers less their mean and over their deviation, whatever their size."""
+"""Standardisation that is exact for numbers of any size: subtract the mean, divide by the deviation."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ FAR_FROM_ZERO = 1e3  # deviations
 
 
 class Scale(NamedTuple):
-    """Mean and deviation of every column, less `origin`, in units of 2^exponent: no square overflows."""
+    """Mean and deviation of every column minus `origin`, in units of 2^exponent: no square overflows."""
 
     exponent: Int[np.ndarray, " column"]
     origin: Float[np.ndarray, " column"]
@@ -19,17 +19,17 @@ class Scale(NamedTuple):
 
     @property
     def constant(self) -> Bool[np.ndarray, " column"]:
-        """Where all numbers are one."""
+        """Where all numbers are equal."""
         return self.deviation == 0
 
     @property
     def steady(self) -> Bool[np.ndarray, " column"]:
-        """Where the numbers differ by no more than their rounding, if at all."""
+        """Where the numbers differ by no more than rounding."""
         return self.deviation <= ROUNDING * abs(self.origin + self.mean)
 
     @property
     def awkward(self) -> Bool[np.ndarray, " column"]:
-        """Where float32 would lose much of the numbers: far from zero, very large or very small."""
+        """Where float32 would lose much of their precision: far from zero, very large or very small."""
         deviation = np.ldexp(self.deviation, self.exponent)
         far = abs(self.origin + self.mean) > FAR_FROM_ZERO * self.deviation
         return far | (deviation > 1e6) | (deviation < 1e-6)
@@ -41,7 +41,7 @@ class Scale(NamedTuple):
 
 
 def scale_of(numbers: Float[np.ndarray, "row column"]) -> Scale:
-    """The scale of every column; where it lies far from zero, counted from its first number.
+    """The scale of every column, with its first number as the origin if it lies far from zero.
 
     >>> scale = scale_of(np.array([[1e200, 1e13], [3e200, 1e13 + 2]]))
     >>> scale.standardised(np.array([[5e200, 1e13]])).round(6)

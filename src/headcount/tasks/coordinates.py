@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 @dataclass(frozen=True)
 class Projection:
-    """f(x) = a·x: how far a token reaches in one direction.
+    """f(x) = a·x: the extent of a token in one direction.
 
     >>> Projection((1.0, -2.0))(jnp.array([3.0, 1.0]))
     Array(1., dtype=float32)

@@ -33,10 +33,10 @@ def max_sum(
     seed: int = 0,
     positions: PositionChoice = "all",
 ) -> RetrievalTask:
-    """Target y = sum_i max_t a_i·x(t), x(t) ~ N(0, I): the furthest reach in each of D directions.
+    """Target y = sum_i max_t a_i·x(t), x(t) ~ N(0, I): the largest extent in each of D directions.
 
-    Directions that nearly agree would share their maximising tokens and count as one, so random ones
-    keep `smallest_angle` degrees apart.
+    Directions that nearly agree would share their maximising tokens and count as one, so random
+    directions keep `smallest_angle` degrees apart.
 
     >>> task = max_sum(dimension=2, token_dim=2, directions=[[1.0, 0.0], [0.0, -1.0]])
     >>> task.target(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
@@ -67,9 +67,9 @@ def bowls(
     seed: int = 0,
     positions: PositionChoice = "all",
 ) -> RetrievalTask:
-    """Target y = sum_i min_t c_i |x(t) − w_i|², x(t) uniform in [0,1]^d: how near D wells tokens come.
+    """Target y = sum_i min_t c_i |x(t) − w_i|², x(t) uniform in [0,1]^d: how close tokens come to D wells.
 
-    Each f_i has one minimiser, inside the cube, with a round Hessian: the plainest task for which
+    Each f_i has one minimiser, inside the cube, with a round Hessian: the simplest task for which
     every assumption about the target can hold.
 
     >>> task = bowls(dimension=2, token_dim=1, wells=[[0.0], [1.0]])
@@ -107,7 +107,7 @@ def extremes(*, positions: PositionChoice = "all") -> RetrievalTask:
 
 
 def product(z: Float[Array, " dimension"]) -> Float[Array, ""]:
-    """F_0(z) = prod_i (1 + z_i): what one coordinate is worth depends on all others.
+    """F_0(z) = prod_i (1 + z_i): the effect of one coordinate depends on all others.
 
     >>> product(jnp.array([0.5, 1.0]))
     Array(3., dtype=float32)

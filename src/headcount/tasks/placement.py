@@ -1,4 +1,4 @@
-"""Directions and wells that keep apart, drawn by seeded rejection."""
+"""Directions and wells that keep a distance, drawn by seeded rejection."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.errors import InvalidInput
-from headcount.validation import Rows, check_integer, check_matrix, check_number, shown
+from headcount.validation import Rows, check_integer, check_matrix, check_number, expected
 
 Point = Float[np.ndarray, " token_dim"]
 Points = Float[np.ndarray, "points token_dim"]
@@ -30,19 +30,14 @@ def place_directions(
     if not isinstance(choice, str):
         given = check_matrix("directions", choice, rows=dimension, columns=token_dim)
         if not all(any(direction) for direction in given):
-            raise InvalidInput(f"directions {shown(choice)} are not possible: a direction cannot be zero")
+            raise expected("directions", "vectors other than zero", choice)
         return given
     if choice == "random":
         return _DIRECTIONS.place(dimension=dimension, token_dim=token_dim, smallest=smallest, seed=seed)
     if choice != "orthonormal":
-        raise InvalidInput(
-            f"directions {shown(choice)} are not known: use random, orthonormal or a list of vectors"
-        )
+        raise expected("directions", "random, orthonormal or a list of vectors", choice)
     if dimension > token_dim:
-        raise InvalidInput(
-            f"a dimension of {dimension} is not possible with orthonormal directions "
-            f"in {token_dim} dimensions: at most {token_dim}"
-        )
+        raise expected("dimension", f"at most token_dim = {token_dim} for orthonormal directions", dimension)
     return _rows(np.eye(dimension, token_dim))
 
 
@@ -60,16 +55,16 @@ def place_wells(
     if not isinstance(choice, str):
         given = check_matrix("wells", choice, rows=dimension, columns=token_dim)
         if not all(0 <= entry <= 1 for well in given for entry in well):
-            raise InvalidInput(f"wells {shown(choice)} are not possible: every entry must be from 0 to 1")
+            raise expected("wells", "entries from 0 to 1", choice)
         return given
     if choice == "random":
         return _WELLS.place(dimension=dimension, token_dim=token_dim, smallest=smallest, seed=seed)
-    raise InvalidInput(f"wells {shown(choice)} are not known: use random or a list of points")
+    raise expected("wells", "random or a list of points", choice)
 
 
 @dataclass(frozen=True)
 class _Scatter:
-    """Draw points one after the other; keep each that is far enough from all that were kept before."""
+    """Draw points one by one; keep each that is far enough from all kept before."""
 
     option: str
     draw: Callable[[np.random.Generator, tuple[int, int]], Points]
@@ -78,17 +73,17 @@ class _Scatter:
     restarts: int = 64
 
     def place(self, *, dimension: int, token_dim: int, smallest: float, seed: int) -> Rows:
-        """D points at least `smallest` apart; where there are none to be found, say what can be had."""
+        """D points at least `smallest` apart; if none are found, the error names a value that works."""
         found = self._search(dimension, token_dim, smallest, seed)
         if found is not None:
             return _rows(found)
-        # Every value tried is one that a person can give back and get the same points for.
+        # Rounded, so that a user who passes the value back gets the same points.
         possible = smallest
         while self._search(dimension, token_dim, possible, seed) is None:
             possible = round(0.95 * possible, 3) if possible > 0.01 else 0.0
         raise InvalidInput(
-            f"{self.option} {smallest:g} is not possible with dimension {dimension} "
-            f"and token_dim {token_dim}: the largest that was found is {possible:g}"
+            f"{self.option}: expected at most {possible:g} for dimension {dimension} "
+            f"and token_dim {token_dim}, got {smallest:g}"
         )
 
     def _search(self, dimension: int, token_dim: int, smallest: float, seed: int) -> Points | None:
@@ -100,10 +95,10 @@ class _Scatter:
                 return points[kept]
         return None
 
-    def _keep_apart(self, points: Points, smallest: float, most: int) -> list[int]:
+    def _keep_apart(self, points: Points, smallest: float, count: int) -> list[int]:
         kept: list[int] = []
         free = np.ones(len(points), dtype=bool)
-        while free.any() and len(kept) < most:
+        while free.any() and len(kept) < count:
             kept.append(int(np.argmax(free)))
             free &= self.separations(points, points[kept[-1]]) >= smallest
             free[kept[-1]] = False
@@ -116,7 +111,7 @@ def _unit_vectors(generator: np.random.Generator, shape: tuple[int, int]) -> Poi
 
 
 def _inside_the_cube(generator: np.random.Generator, shape: tuple[int, int]) -> Points:
-    # A margin to the faces leaves every well room on all sides.
+    # A margin to the faces leaves room on all sides of every well.
     return generator.uniform(0.1, 0.9, shape)
 
 

@@ -1,4 +1,4 @@
-"""Where a coordinate looks: the position sets S_i. Positions count from 0."""
+"""The positions a coordinate looks at: the sets S_i. Positions count from 0."""
 
 import itertools
 from collections.abc import Callable, Iterable
@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from headcount.errors import InvalidInput
-from headcount.validation import check_integer, is_integer, shown
+from headcount.validation import check_integer, expected, is_integer
 
 Rule = Callable[[int], Iterable[int]]
 
@@ -19,6 +19,7 @@ RULES: dict[str, Rule] = {
     "even": lambda length: range(0, length, 2),
     "odd": lambda length: range(1, length, 2),
 }
+POSITIONS = f"one of {', '.join(RULES)}, or a list of indices"
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Positions:
     """S = {t_1, ..., t_m}, a non-empty set of positions in a sequence of any length.
 
     Lengths are known before anything is compiled, so a set becomes plain indices: an extremum over
-    them is exact, and a token outside can spoil neither a value nor a gradient.
+    them is exact, and a token outside affects neither a value nor a gradient.
 
     `rule` is a name ("all", "first half", "second half", "even", "odd"), the indices themselves, or a
     function from the length to the indices.
@@ -44,12 +45,9 @@ class Positions:
     def __post_init__(self) -> None:
         if isinstance(self.rule, str):
             if self.rule not in RULES:
-                raise InvalidInput(
-                    f"position rule {shown(self.rule)} is not known: use one of {', '.join(RULES)}, "
-                    "or a list of indices"
-                )
+                raise expected("positions", POSITIONS, self.rule)
         elif not callable(self.rule):
-            # A set has no order and no list is frozen: equal sets become equal, hashable objects.
+            # Sorted and frozen, equal sets become equal, hashable objects.
             object.__setattr__(self, "rule", _index_set(self.rule))
 
     def indices(self, length: int) -> Int[np.ndarray, " positions"]:
@@ -61,9 +59,7 @@ class Positions:
             rule = self.rule(length) if callable(self.rule) else self.rule
         chosen = _index_set(rule, where=f" at length {length}")
         if chosen[-1] >= length:
-            raise InvalidInput(
-                f"position {chosen[-1]} is not possible: length {length} has 0 to {length - 1}"
-            )
+            raise expected("positions", f"indices from 0 to {length - 1} at length {length}", chosen[-1])
         return np.asarray(chosen)
 
     def mask(self, length: int) -> Bool[np.ndarray, " length"]:
@@ -76,7 +72,7 @@ class Positions:
 def position_sets(choice: object) -> tuple[Positions, ...]:
     """One position set per entry, or a single one to be shared by all coordinates.
 
-    A list of whole numbers is one set of indices; any other list holds one set per coordinate.
+    A list of integers is one set of indices; any other list holds one set per coordinate.
 
     >>> len(position_sets([0, 1, 2])), len(position_sets(["all", [0, 1], "even"]))
     (1, 3)
@@ -92,14 +88,11 @@ def _position_set(choice: object) -> Positions:
 
 def _index_set(indices: object, where: str = "") -> tuple[int, ...]:
     if not isinstance(indices, Iterable):
-        raise InvalidInput(
-            f"positions {shown(indices)} are not possible: "
-            f"use one of {', '.join(RULES)}, or a list of indices"
-        )
+        raise expected("positions", POSITIONS, indices)
     chosen = sorted(check_integer("position", index, at_least=0) for index in indices)
     if not chosen:
-        raise InvalidInput(f"no positions are left{where}: a position set needs at least one")
+        raise InvalidInput(f"positions: expected at least one{where}, got none")
     for earlier, later in itertools.pairwise(chosen):
         if earlier == later:
-            raise InvalidInput(f"position {later} is given twice: each position of a set is named once")
+            raise InvalidInput(f"positions: expected each index once, got {later} twice")
     return tuple(chosen)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from headcount.errors import InvalidInput
 from headcount.tasks.positions import Positions, position_sets
-from headcount.validation import check_integer, shown
+from headcount.validation import check_choice, check_integer, expected
 
 Extremum = Literal["min", "max"]
 Distribution = Literal["uniform", "normal"]
@@ -62,24 +62,24 @@ class RetrievalTask:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
-            raise InvalidInput(f"task name {shown(self.name)} is not possible: a non-empty text is needed")
+            raise expected("task name", "a non-empty string", self.name)
         check_integer("token_dim", self.token_dim, at_least=1)
         object.__setattr__(self, "coordinate_functions", _entries(self.coordinate_functions))
         check_integer("dimension", self.dimension, at_least=1)
         object.__setattr__(self, "positions", self._each("positions", position_sets(self.positions)))
         object.__setattr__(self, "extrema", self._each("extrema", _entries(self.extrema)))
         for extremum in self.extrema:
-            _one_of("extremum", extremum, get_args(Extremum))
-        _one_of("distribution", self.distribution, get_args(Distribution))
+            check_choice("extrema", extremum, get_args(Extremum))
+        check_choice("distribution", self.distribution, get_args(Distribution))
         self._check_shapes()
 
     def _check_shapes(self) -> None:
         for index, function in enumerate(self.coordinate_functions):
             shape = _output_shape(f"coordinate function {index}", function, self.token_dim)
             if shape != ():
-                raise InvalidInput(f"coordinate function {index} gives the shape {shape}: a scalar is needed")
+                raise InvalidInput(f"coordinate function {index}: expected a scalar, got the shape {shape}")
         if len(self._outer_shape) > 1 or 0 in self._outer_shape:
-            raise InvalidInput(f"outer gives the shape {self._outer_shape}: a scalar or a vector is needed")
+            raise InvalidInput(f"outer: expected a scalar or a vector, got the shape {self._outer_shape}")
 
     @property
     def dimension(self) -> int:
@@ -92,11 +92,9 @@ class RetrievalTask:
         return self._outer_shape[0] if self._outer_shape else 1
 
     def coordinates(self, x: Float[Array, "*batch length token_dim"]) -> Float[Array, "*batch dimension"]:
-        """zbar_i = min_{t in S_i} f_i(x(t)), or max: the D numbers that the target is made of."""
+        """zbar_i = min_{t in S_i} f_i(x(t)), or max: the D numbers that determine the target."""
         if x.ndim < 2 or x.shape[-1] != self.token_dim:
-            raise InvalidInput(
-                f"x of shape {x.shape} is not possible: (..., length, {self.token_dim}) is needed"
-            )
+            raise InvalidInput(f"x: expected the shape (..., length, {self.token_dim}), got {x.shape}")
         return jnp.stack([self._coordinate(x, index) for index in range(self.dimension)], axis=-1)
 
     def target(self, x: Float[Array, "*batch length token_dim"]) -> Float[Array, "*batch output_dim"]:
@@ -118,7 +116,7 @@ class RetrievalTask:
         return Samples(x, self.target(x))
 
     def _coordinate(self, x: Float[Array, "*batch length token_dim"], index: int) -> Float[Array, "*batch"]:
-        # Tokens are chosen before f_i is applied, so what f_i does at a token outside S_i never matters.
+        # Tokens are chosen before f_i is applied, so its value at a token outside S_i never matters.
         indices = self.positions[index].indices(x.shape[-2])
         chosen = x if len(indices) == x.shape[-2] else x[..., indices, :]
         values = jnp.vectorize(self.coordinate_functions[index], signature="(token_dim)->()")(chosen)
@@ -131,8 +129,7 @@ class RetrievalTask:
     def _each(self, name: str, entries: tuple[_Entry, ...]) -> tuple[_Entry, ...]:
         if len(entries) not in (1, self.dimension):
             raise InvalidInput(
-                f"{len(entries)} {name} are not possible: "
-                f"1 or {self.dimension} are needed, one per coordinate"
+                f"{name}: expected 1 or {self.dimension} entries, one per coordinate, got {len(entries)}"
             )
         return entries * self.dimension if len(entries) == 1 else entries
 
@@ -141,18 +138,15 @@ def _entries(given: object) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, list | tuple) else (given,)
 
 
-def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InvalidInput(f"{name} {shown(value)} is not known: use one of {', '.join(allowed)}")
-
-
 def _output_shape(name: str, function: Callable[..., Array], size: int) -> tuple[int, ...]:
     try:
         found = jax.eval_shape(function, jnp.zeros(size))
         shape, kind = tuple(found.shape), found.dtype
     except (TypeError, ValueError, AttributeError, IndexError) as error:
         reason = str(error).partition("\n")[0]
-        raise InvalidInput(f"{name} cannot be applied to a vector of {size} numbers: {reason}") from error
+        raise InvalidInput(
+            f"{name}: expected a JAX function of a vector of {size} numbers, but {reason}"
+        ) from error
     if not jnp.issubdtype(kind, jnp.floating):
-        raise InvalidInput(f"{name} gives values of type {kind}: real numbers are needed, such as float32")
+        raise InvalidInput(f"{name}: expected real numbers such as float32, got {kind}")
     return shape

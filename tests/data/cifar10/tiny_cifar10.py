@@ -1,4 +1,4 @@
-"""CIFAR-10, tiny, in every form it is handed out in."""
+"""CIFAR-10, tiny, in every form it is published in."""
 
 import gzip
 import io
@@ -8,7 +8,8 @@ import tarfile
 import numpy as np
 import pytest
 
-from headcount.data.cifar10.files import HOME, Cifar10, load_cifar10
+from headcount.data.cifar10.batches import HOME
+from headcount.data.cifar10.files import Cifar10, load_cifar10
 from headcount.errors import InvalidInput
 
 RANDOM = np.random.default_rng(0)
@@ -20,7 +21,7 @@ LABELS = [RANDOM.integers(10, size=len(pixels)).tolist() for pixels in PIXELS]
 
 
 def images(pixels):
-    """Pixel by pixel, as the home page tells it: 1,024 red values, then green, then blue, row by row."""
+    """Pixel by pixel, as its home page describes it: 1,024 red values, then green, then blue, row by row."""
     made = np.empty((len(pixels), 32, 32, 3), np.uint8)
     for image, row, column, colour in np.ndindex(made.shape):
         made[image, row, column, colour] = pixels[image, 1024 * colour + 32 * row + column]
@@ -41,7 +42,7 @@ def numpy1_batch(pixels, labels):
 
 
 def python2_batch(pixels, labels):
-    """The opcodes as Python 2 wrote them: text is bytes, and truth values are numbers."""
+    """The opcodes as Python 2 wrote them: text is bytes, and bools are numbers."""
 
     def text(content):
         return b"T" + len(content).to_bytes(4, "little") + content
@@ -80,24 +81,6 @@ def write_archive(path, contents):
     return path
 
 
-def write_part(path, train, test):
-    """Images at the given places of the two splits: R - G, G, B - G, then differences, modulo 256."""
-    arrays = {}
-    for split, places, stack, labels in (
-        ("train", train, TRAIN_IMAGES, TRAIN_LABELS),
-        ("test", test, TEST_IMAGES, TEST_LABELS),
-    ):
-        red, green, blue = np.moveaxis(stack[places], -1, 0)
-        planes = np.stack([red - green, green, blue - green])
-        planes[..., 1:] = planes[..., 1:] - planes[..., :-1]
-        planes[..., 1:, :] = planes[..., 1:, :] - planes[..., :-1, :]
-        arrays[f"r_{split}"] = planes
-        arrays[f"y_{split}"] = np.array(labels, np.uint8)[places]
-        arrays[f"i_{split}"] = np.array(places, np.uint16)
-    np.savez_compressed(path, **arrays)
-    return path
-
-
 def python_folder(tmp_path, write=python3_batch):
     return write_folder(tmp_path / "cifar-10-batches-py", batches(PYTHON, write))
 
@@ -124,34 +107,18 @@ def unpacked(path):
     return plain
 
 
-def parts(tmp_path):
-    for number in range(3):
-        train, test = list(range(number, 15, 3)), list(range(number, SIZE, 3))
-        write_part(tmp_path / f"cifar10_part{number}.npz", train, test)
-    return tmp_path
-
-
 LAYOUTS = {
     "python 3": python_folder,
-    "python 3 with numpy 1": lambda tmp_path: python_folder(tmp_path, numpy1_batch),
-    "python 2": lambda tmp_path: python_folder(tmp_path, python2_batch),
-    "protocol 4": lambda tmp_path: python_folder(tmp_path, lambda *batch: python3_batch(*batch, protocol=4)),
-    "column by column": lambda tmp_path: python_folder(
-        tmp_path, lambda pixels, labels: python3_batch(np.asfortranarray(pixels), labels)
+    "numpy 1, by columns": lambda path: python_folder(
+        path, lambda pixels, labels: numpy1_batch(np.asfortranarray(pixels), labels)
     ),
-    "binary": binary_folder,
-    "parent of python": lambda tmp_path: python_folder(tmp_path).parent,
-    "parent of binary": lambda tmp_path: binary_folder(tmp_path).parent,
-    "python archive": python_archive,
-    "binary archive": binary_archive,
-    "archive by another name": lambda tmp_path: binary_archive(tmp_path, "mine.tgz"),
-    "archive that is not packed": lambda tmp_path: unpacked(binary_archive(tmp_path)),
-    "folder of an archive that is not packed": lambda tmp_path: unpacked(python_archive(tmp_path)).parent,
-    "archive of the folder's content": lambda tmp_path: python_archive(tmp_path, start="./"),
-    "folder of python archive": lambda tmp_path: python_archive(tmp_path).parent,
-    "folder of binary archive": lambda tmp_path: binary_archive(tmp_path).parent,
-    "parts": parts,
-    "as text": lambda tmp_path: str(binary_folder(tmp_path)),
+    "python 2": lambda path: python_folder(path, python2_batch),
+    "protocol 4": lambda path: python_folder(path, lambda *batch: python3_batch(*batch, protocol=4)).parent,
+    "binary": lambda path: str(binary_folder(path).parent),
+    "archive by another name": lambda path: binary_archive(path, "mine.tgz"),
+    "archive of the folder's content": lambda path: python_archive(path, start="./"),
+    "folder of an archive": lambda path: binary_archive(path).parent,
+    "folder of an archive that is not gzipped": lambda path: unpacked(python_archive(path)).parent,
 }
 
 
@@ -165,7 +132,7 @@ def assert_is_all_of_it(data: Cifar10) -> None:
 
 
 def refusal(path) -> str:
-    """The one line, which says where the data is to be had."""
+    """The one line, which says where to get the data."""
     with pytest.raises(InvalidInput) as caught:
         load_cifar10(path)
     line = str(caught.value)

@@ -1,3 +1,5 @@
+"""The official files of MS MARCO in every layout: lists whose negatives answer nothing."""
+
 import codecs
 from pathlib import Path
 
@@ -5,6 +7,7 @@ import numpy as np
 import pytest
 from tiny_msmarco import Tiny, passage_text, query_text
 
+from headcount.data.msmarco import source
 from headcount.data.msmarco.loading import load
 from headcount.data.msmarco.rankings import Rankings
 from headcount.data.msmarco.source import Options
@@ -21,8 +24,9 @@ def names(tiny: Tiny, text: str) -> list[str]:
     return [name for name, asked in tiny.queries.items() if asked == text]
 
 
-@pytest.mark.parametrize("run", [None, "ranked", "trec", "texts"])
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("run", "packed"), [(None, False), ("ranked", True), ("trec", False), ("texts", True)]
+)
 def test_every_layout_gives_a_positive_and_negatives_that_answer_nothing(tmp_path, run, packed):
     tiny = Tiny(1)
     tiny.write(tmp_path, run=run, packed=packed)
@@ -73,44 +77,34 @@ def test_a_run_without_ranks_is_ranked_by_bm25(tmp_path):
     assert first > last
 
 
-def test_both_is_half_of_each(tmp_path):
-    Tiny(4).write(tmp_path)
-    words, meaning, both = (made(tmp_path, negatives=kind, length=9) for kind in ("bm25", "dense", "both"))
-    for split in ("train", "validation"):
-        one, other, mixed = (getattr(each, split) for each in (words, meaning, both))
-        np.testing.assert_array_equal(one.query, mixed.query)
-        np.testing.assert_array_equal(one.negatives[:, 0], mixed.negatives[:, 0])
-        for row in range(len(mixed)):
-            found = set(mixed.negatives[row].tolist())
-            assert found <= {*one.negatives[row].tolist(), *other.negatives[row].tolist()}
-            assert len(found & {*one.negatives[row].tolist()}) >= 4
-            assert len(found & {*other.negatives[row].tolist()}) >= 4
-
-
-@pytest.mark.parametrize("run", [None, "ranked"])
-@pytest.mark.parametrize("suffix", ["dev", "dev.small"])
-def test_the_development_set_can_be_validated_on(tmp_path, run, suffix):
+@pytest.mark.parametrize(("run", "suffix"), [(None, "dev.small"), ("ranked", "dev"), ("ranked", "heldout")])
+def test_validation_queries_may_come_in_files_of_their_own(tmp_path, run, suffix):
     tiny = Tiny(5, queries=30)
     tiny.write(tmp_path, run=run, parts=("train", suffix))
-    rankings = made(tmp_path, validation="dev")
+    rankings = made(tmp_path, validation=suffix.removesuffix(".small"))
     for lists, part in ((rankings.train, 0), (rankings.validation, 1)):
         for number in lists.query:
             places = {int(name[1:]) % 2 for name in names(tiny, query_text(rankings, number))}
             assert part in places
 
 
+def test_queries_are_drawn_only_where_there_are_more_and_a_held_out_file_is_used_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "VALIDATION_QUERIES", 1)
+    tiny = Tiny(5, queries=30, passages=400)
+    tiny.queries = {name: f"w{place} w{29 - place}" for place, name in enumerate(tiny.queries)}
+    tiny.write(tmp_path, run="ranked", parts=("train", "heldout"))
+    rankings = made(tmp_path, train_queries=None, validation_queries=None)
+    assert len(rankings.validation) > 2
+    for lists, part in ((rankings.train, 0), (rankings.validation, 1)):
+        order = [int(query_text(rankings, number).split()[0][1:]) for number in lists.query]
+        assert {place % 2 for place in order} == {part}
+        assert order == sorted(order)
+
+
 def test_a_seed_decides_everything(tmp_path):
     Tiny(6).write(tmp_path)
     prints = [made(tmp_path, seed=seed, pool=30).fingerprint for seed in (0, 0, 1)]
     assert prints[0] == prints[1] != prints[2]
-
-
-def test_packed_files_say_the_same(tmp_path):
-    folders = [tmp_path / name for name in ("plain", "packed")]
-    for folder in folders:
-        folder.mkdir()
-        Tiny(7).write(folder, run="ranked", packed=folder.name == "packed")
-    assert made(folders[0]).fingerprint == made(folders[1]).fingerprint
 
 
 def test_tables_may_lie_elsewhere(tmp_path):
@@ -122,28 +116,18 @@ def test_tables_may_lie_elsewhere(tmp_path):
     assert made(tmp_path, tables=tables).fingerprint == expected
 
 
-def test_grade_0_is_no_answer_and_line_ends_of_windows_are_no_text(tmp_path):
-    tiny = Tiny(9)
-    tiny.write(tmp_path)
-    expected = made(tmp_path).fingerprint
-    path = tmp_path / "qrels.train.tsv"
-    path.write_text(path.read_text() + "q5 0 p44 0\n")
-    for name in ("collection.tsv", "queries.train.tsv", "qrels.train.tsv"):
-        (tmp_path / name).write_bytes((tmp_path / name).read_bytes().replace(b"\n", b"\r\n"))
-    assert made(tmp_path).fingerprint == expected
-
-
-def test_a_grade_below_1_is_no_answer_and_a_mark_at_the_start_is_no_text(tmp_path):
+def test_grades_below_1_line_ends_of_windows_and_byte_order_marks_change_nothing(tmp_path):
     Tiny(9).write(tmp_path, run="ranked")
     expected = made(tmp_path).fingerprint
     path = tmp_path / "qrels.train.tsv"
     path.write_text(path.read_text() + "q5 0 p44 -1\nq6 0 p45 00\n")
     for name in ("collection.tsv", "queries.train.tsv", "qrels.train.tsv", "run.train.tsv"):
-        (tmp_path / name).write_bytes(codecs.BOM_UTF8 + (tmp_path / name).read_bytes())
+        content = (tmp_path / name).read_bytes().replace(b"\n", b"\r\n")
+        (tmp_path / name).write_bytes(codecs.BOM_UTF8 + content)
     assert made(tmp_path).fingerprint == expected
 
 
-def test_what_is_said_twice_alike_counts_once_and_a_blank_query_not_at_all(tmp_path):
+def test_what_is_repeated_counts_once_and_a_blank_query_not_at_all(tmp_path):
     tiny = Tiny(11)
     tiny.write(tmp_path)
     expected = made(tmp_path, pool=0).fingerprint

@@ -114,27 +114,3 @@ def passage_text(rankings: Rankings, number: int) -> str:
 
 def query_text(rankings: Rankings, number: int) -> str:
     return " ".join(VOCABULARY[token] for token in rankings.queries[number])
-
-
-def compact_arrays(seed: int = 0, *, length: int = 6, lists: int = 12) -> dict[str, np.ndarray]:
-    """Finished lists in three splits, each with passages of its own, and some queries without a list."""
-    random = np.random.default_rng(seed)
-    splits, pool = 3, 20
-    queries = splits * lists + 2
-    passages = [random.integers(1, 60_000, size=random.integers(3, 9)) for _ in range(splits * pool)]
-    asked = [random.integers(1, 60_000, size=4) for _ in range(queries)]
-    candidates = np.stack(
-        [split * pool + random.permutation(pool)[:length] for split in range(splits) for _ in range(lists)]
-    )
-    return {
-        "p_tok": np.concatenate(passages).astype(np.uint16),
-        "p_off": np.cumsum([0, *map(len, passages)]).astype(np.int32),
-        "q_tok": np.concatenate(asked).astype(np.uint16),
-        "q_off": np.cumsum([0, *map(len, asked)]).astype(np.int32),
-        "cand": candidates.astype(np.int32),
-        "label": random.integers(length, size=splits * lists).astype(np.uint8),
-        "bm25": random.uniform(1, 9, size=candidates.shape).astype(np.float16),
-        "split": np.array([3, 3, *np.repeat([0, 1, 2], lists)], np.uint8),
-        "split_names": np.array(["train", "heldout", "dev", "dl19"]),
-        "list_q": np.arange(2, queries, dtype=np.int32),
-    }

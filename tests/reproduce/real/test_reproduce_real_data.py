@@ -61,14 +61,14 @@ def test_the_hub_gives_all_but_the_tables(folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=tiny.load_dataset))
     assert ITEM.at("hub", quick=True, tables=folder).data == ITEM.at(folder, quick=True).data
-    with pytest.raises(InvalidInput, match=r"hub: gives no vocab.txt.*--tables FOLDER"):
+    with pytest.raises(InvalidInput, match=r"hub: has no vocab.txt.*--tables FOLDER"):
         ITEM.at("hub", quick=True)
 
 
 @pytest.mark.parametrize(
     ("item", "options", "told"),
     [
-        ("msmarco", ["--negatives", "hard"], "negatives = 'hard': allowed are bm25, dense, both"),
+        ("msmarco", ["--negatives", "hard"], "negatives: expected one of bm25, dense, both, got 'hard'"),
         ("cifar10", ["--negatives", "bm25"], "negatives = 'bm25': cifar10 knows no --negatives"),
         ("cifar10", ["--tables", "there"], "tables = 'there': cifar10 knows no --tables"),
         ("table2", ["--tables", "there"], "tables = 'there': allowed with msmarco and cifar10 alone"),

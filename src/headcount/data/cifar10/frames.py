@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, Num
 
 from headcount.errors import InvalidInput
-from headcount.validation import is_integer, shown
+from headcount.validation import expected, is_integer
 
 IMAGE = 32
 SIDES = (32, 48, 64, 96, 128)
@@ -54,9 +54,9 @@ def patches(image: Num[Array, "side side 3"], patch: int) -> Num[Array, "count p
 
 def _one_of(name: str, value: object, allowed: tuple[int, ...]) -> None:
     if not is_integer(value) or value not in allowed:
-        raise InvalidInput(f"{name} = {shown(value)}: allowed are {', '.join(map(str, allowed))}")
+        raise expected(name, f"one of {', '.join(map(str, allowed))}", value)
 
 
 def _shaped(name: str, value: Num[Array, "..."], shape: tuple[int, ...]) -> None:
     if jnp.shape(value) != shape:
-        raise InvalidInput(f"{name} of shape {jnp.shape(value)} is not possible: {shape} is needed")
+        raise InvalidInput(f"{name}: expected the shape {shape}, got {jnp.shape(value)}")

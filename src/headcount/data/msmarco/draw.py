@@ -14,14 +14,14 @@ from headcount.data.msmarco.wordpiece import WordPiece
 
 @dataclass(frozen=True)
 class Drawn:
-    """The queries of one split by name, and what a search found for each."""
+    """The queries of one split by name, and the passages that a search found for each."""
 
     judged: Judged
     names: list[str]
     found: dict[str, list[str]]
 
     def named(self) -> Iterator[tuple[str, str, str]]:
-        """Every passage that is named for these queries: by which file, for which query, its name."""
+        """Every passage named for these queries: the file, the query, the passage."""
         for query in self.names:
             yield from ((self.judged.where, query, passage) for passage in self.judged.relevant[query])
             if self.judged.run:
@@ -37,7 +37,7 @@ class Numbered:
         self._by_name: dict[str, int] = {}
 
     def add(self, name: str, text: str) -> bool:
-        """Number a text; false where the name stood for another one before."""
+        """Number a text; false if the name already stood for another text."""
         tokens = tuple(self._tokenizer.ids(text))
         number = self._numbers.setdefault(tokens, len(self._numbers))
         before = self._by_name.get(name, number)
@@ -62,22 +62,26 @@ class Numbered:
 def drawn(collection: Collection, options: Options) -> tuple[Drawn, Drawn]:
     """Queries to learn from and to validate on, a tenth more than wanted: some will turn out unusable.
 
-    Where training queries are held back but are too few for both, each side gets its share.
+    They are drawn at random where there are more, and otherwise kept in the order of their file. Where
+    training queries are held back but are too few for both sides, each side gets its share.
     """
     generator = np.random.default_rng(options.seed)
     wanted = [count + count // 10 for count in (options.max_train, options.max_validation)]
-    ours = _shuffled(collection.train, generator)
-    if options.validation == "heldout" and len(ours) < 2:
-        found = "has one query alone that can be used"
-        raise refused(collection.train.where, found, "two or more, to learn from one and validate on another")
-    if options.validation == "heldout":
-        held = min(wanted[1], max(1, len(ours) * wanted[1] // sum(wanted)))
-        judged, ours, theirs = collection.train, ours[held:], ours[:held]
-    elif collection.dev is not None:
-        judged, theirs = collection.dev, _shuffled(collection.dev, generator)[: wanted[1]]
+    ours, judged = _usable(collection.train), collection.validation
+    if judged is not None:
+        ours = _sample(ours, wanted[0], generator)
+        theirs = _sample(_usable(judged), wanted[1], generator)
+    elif len(ours) < 2:
+        found, expected = (
+            "has only one usable query",
+            "two or more, to learn from one and validate on another",
+        )
+        raise refused(collection.train.where, found, expected)
     else:
-        raise refused(collection.where, "has no development set", "queries.dev.tsv and qrels.dev.tsv")
-    return _with_found(collection.train, ours[: wanted[0]], options), _with_found(judged, theirs, options)
+        mixed, judged = _shuffled(ours, generator), collection.train
+        held = min(wanted[1], max(1, len(ours) * wanted[1] // sum(wanted)))
+        theirs, ours = mixed[:held], mixed[held:][: wanted[0]]
+    return _with_found(collection.train, ours, options), _with_found(judged, theirs, options)
 
 
 def passages_for(
@@ -137,8 +141,8 @@ def _distinct(numbers: list[int]) -> np.ndarray:
     return np.array(list(dict.fromkeys(numbers)), np.int64)
 
 
-def _shuffled(judged: Judged, generator: np.random.Generator) -> list[str]:
-    """The queries that have words, an answer, and passages in the run where there is one, in random order."""
+def _usable(judged: Judged) -> list[str]:
+    """The queries that have words, an answer, and passages in the run where there is one."""
     names = [name for name in judged.relevant if judged.run is None or name in judged.run.queries]
     if not names and judged.run:
         raise refused(judged.run.where, f"has no query that {judged.where} has", "one or more")
@@ -147,7 +151,15 @@ def _shuffled(judged: Judged, generator: np.random.Generator) -> list[str]:
         raise refused(
             judged.where, f"names {len(names)} queries, and all of them are blank", "queries of words"
         )
-    return [asked[place] for place in generator.permutation(len(asked))]
+    return asked
+
+
+def _shuffled(names: list[str], generator: np.random.Generator) -> list[str]:
+    return [names[place] for place in generator.permutation(len(names))]
+
+
+def _sample(names: list[str], count: int, generator: np.random.Generator) -> list[str]:
+    return names if len(names) <= count else _shuffled(names, generator)[:count]
 
 
 def _with_found(judged: Judged, names: list[str], options: Options) -> Drawn:

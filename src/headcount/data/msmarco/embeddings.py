@@ -1,4 +1,4 @@
-"""Frozen embeddings: what a text looks like before any attention."""
+"""Frozen embeddings: the vectors of a text before any attention."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from headcount.errors import InvalidInput
 from headcount.validation import check_integer
 
 FILE = "bert_embeddings.npz"
-SOURCE = "docs/real.md says how to make it from a BERT checkpoint"
+SOURCE = "docs/real.md shows how to make it from a BERT checkpoint"
 TABLES = {"word": 2, "position": 2, "segment": 2, "ln_weight": 1, "ln_bias": 1}
 LAYER_NORM_EPSILON = 1e-12
 
@@ -44,13 +44,13 @@ class FrozenEmbeddings:
         """One vector for each text: the mean over its tokens of layer_norm(word + position + segment).
 
         Once the deviation of each sum is known, the mean is linear in the tables: no token needs a vector.
-        Of a longer text the first `max_tokens` count; a text without tokens is all zeros.
+        Only the first `max_tokens` tokens of a text count; a text without tokens is all zeros.
         """
         try:
             check_integer("segment", segment, at_least=0, at_most=len(self.segment) - 1)
             check_integer("max_tokens", max_tokens, at_least=1, at_most=len(self.position))
         except InvalidInput as problem:
-            raise _refused(self.name, f"{problem}, as many as its table has") from None
+            raise _refused(self.name, str(problem)) from None
         self._check_known(tokens)
         lengths = np.diff(offsets).astype(np.int64)
         place = np.arange(len(tokens)) - offsets[:-1].repeat(lengths)
@@ -79,7 +79,7 @@ class FrozenEmbeddings:
     def _check_known(self, tokens: np.ndarray) -> None:
         for token in (tokens.max(initial=0), tokens.min(initial=0)):
             if not 0 <= token < len(self.word):
-                raise _refused(self.name, f"token {token} has no word vector: there are {len(self.word)}")
+                raise _refused(self.name, f"token {token} has no word vector; the table has {len(self.word)}")
 
 
 def _refused(where: object, problem: str) -> InvalidInput:
@@ -100,18 +100,18 @@ def _weighted(weights: np.ndarray, rows: np.ndarray, ends: np.ndarray, table: np
 def frozen_embeddings(folder: Path | str) -> FrozenEmbeddings:
     """The tables in `bert_embeddings.npz`: word, position, segment, ln_weight and ln_bias, of any width."""
     path = Path(folder) / FILE
-    expected = f"expected are the arrays {', '.join(TABLES)} of a BERT model"
+    expected = f"expected the arrays {', '.join(TABLES)} of a BERT model"
     if not path.is_file():
-        raise _refused(path, f"there is no such file; {expected}")
+        raise _refused(path, f"no such file; {expected}")
     parts = arrays_in(path, TABLES)
     if parts is None:
-        raise _refused(path, f"is damaged, cut short or no .npz; {expected}")
+        raise _refused(path, f"is damaged, truncated or not an .npz; {expected}")
     for name, axes in TABLES.items():
         if name not in parts:
             raise _refused(path, f"has no {name!r}; {expected}")
         shape = parts[name].shape
         if len(shape) != axes or 0 in shape or shape[-1] != parts["word"].shape[-1]:
-            raise _refused(path, f"{name} has the shape {shape}; {expected}, of one width, 1 or more")
+            raise _refused(path, f"{name} has the shape {shape}; {expected}, of one width >= 1")
         if not (parts[name].dtype.kind == "f" and np.isfinite(parts[name]).all()):
-            raise _refused(path, f"{name} holds more than finite numbers; {expected}")
+            raise _refused(path, f"{name} has values that are not finite numbers; {expected}")
     return FrozenEmbeddings(**parts, name=str(path))

@@ -1,4 +1,4 @@
-"""The official files of MS MARCO: tab-separated, plain or packed as .gz."""
+"""The official files of MS MARCO: tab-separated, plain or gzipped."""
 
 import gzip
 import re
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from headcount.data.msmarco.source import Collection, Judged, Run, refused, unreadable
+from headcount.data.msmarco.source import Collection, Judged, Run, Validation, refused, unreadable
 from headcount.validation import shown
 
 COLLECTION = "collection.tsv"
@@ -21,15 +21,20 @@ def is_official(folder: Path) -> bool:
     return _existing(folder, COLLECTION) is not None
 
 
-def official(folder: Path, *, with_dev: bool) -> Collection:
-    """The folder's collection, its training queries and, if wanted, those of the development set."""
+def official(folder: Path, validation: Validation) -> Collection:
+    """The folder's collection, its training queries and those to validate on.
+
+    MS MARCO has no held-out queries of its own: a folder may add files of that name, or do without.
+    """
     path = _found(folder, COLLECTION)
 
     def passages() -> Iterator[tuple[str, str]]:
         return ((name, text) for _, (name, text) in _rows(path, columns=2, layout="pid and text"))
 
-    dev = _judged(folder, "dev") if with_dev else None
-    return Collection(str(path), passages, _judged(folder, "train"), dev)
+    given = validation == "dev" or _existing(folder, f"queries.{validation}.tsv")
+    return Collection(
+        str(path), passages, _judged(folder, "train"), _judged(folder, validation) if given else None
+    )
 
 
 def _judged(folder: Path, part: str) -> Judged:
@@ -45,7 +50,7 @@ def _judged(folder: Path, part: str) -> Judged:
         if query not in texts:
             raise _unknown(judgements, line, "query", query, queries)
         if not GRADE.fullmatch(grade):
-            raise refused(judgements, f"line {line} has the grade {shown(grade)}", "a whole number")
+            raise refused(judgements, f"line {line} has the grade {shown(grade)}", "an integer")
         if int(grade) >= 1 and passage not in relevant.setdefault(query, []):
             relevant[query].append(passage)
     if not relevant:
@@ -69,7 +74,7 @@ def _run(folder: Path, part: str, texts: dict[str, str], queries: Path) -> Run |
         raise refused(folder, found, "one at most")
     path = paths[0]
     if not path.is_file():
-        raise refused(path, "is no file", "a run file, or none")
+        raise refused(path, "is not a file", "a run file, or none")
     ranked = _columns(path) != 4
     known: set[str] = set()
     for line, hit in _hits(path):
@@ -91,7 +96,7 @@ def _run(folder: Path, part: str, texts: dict[str, str], queries: Path) -> Run |
 
 
 def _hits(path: Path) -> Iterator[tuple[int, _Hit]]:
-    """The lines of a run in any of three layouts; in the one with texts the order says nothing."""
+    """The lines of a run in any of three layouts; the one with texts has no ranks."""
     columns = _columns(path)
     layout = {3: "qid, pid and rank", 4: "qid, pid, query and passage", 6: "qid Q0 pid rank score tag"}
     if columns not in layout:
@@ -99,7 +104,7 @@ def _hits(path: Path) -> Iterator[tuple[int, _Hit]]:
     for line, row in _rows(path, columns=columns, layout=layout[columns], spaces=columns != 4):
         passage, rank = (row[2], row[3]) if columns == 6 else (row[1], row[2] if columns == 3 else "0")
         if not RANK.fullmatch(rank):
-            raise refused(path, f"line {line} has the rank {shown(rank)}", "a whole number")
+            raise refused(path, f"line {line} has the rank {shown(rank)}", "an integer >= 0")
         yield line, _Hit(row[0], passage, int(rank))
 
 
@@ -109,7 +114,7 @@ def _columns(path: Path) -> int:
 
 
 def _rows(path: Path, *, columns: int, layout: str, spaces: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Each line's number and columns, which a tab parts, or any blank where `spaces` are allowed."""
+    """Each line's number and its columns, split at tabs, or at any whitespace with `spaces`."""
     for line, text in _lines(path):
         row = text.split() if spaces else text.split("\t")
         if len(row) != columns:
@@ -123,9 +128,9 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             for line, text in enumerate(file, 1):
                 yield line, text.rstrip("\r\n")
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise refused(path, "the .gz is cut short or damaged", "a whole file") from None
+        raise refused(path, "the .gz is truncated or damaged", "a complete file") from None
     except UnicodeDecodeError:
-        raise refused(path, "holds bytes that are no text", "UTF-8") from None
+        raise refused(path, "is not text", "UTF-8") from None
     except OSError as error:
         raise unreadable(path, error) from None
 

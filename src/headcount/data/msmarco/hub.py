@@ -1,24 +1,24 @@
-"""MS MARCO from the hub of Hugging Face, in the form that the MTEB benchmark gives it."""
+"""MS MARCO from the Hugging Face hub, in the form that the MTEB benchmark provides."""
 
 from collections.abc import Iterator
 from typing import Any
 
-from headcount.data.msmarco.source import Collection, Judged, refused
+from headcount.data.msmarco.source import Collection, Judged, Validation, refused
 from headcount.extras import needed
 from headcount.validation import shown
 
 DATA_SET = "mteb/msmarco"
 
 
-def hub() -> Collection:
-    """The official passages, training queries and judgements, and the small development set."""
+def hub(validation: Validation) -> Collection:
+    """The official passages, training queries and judgements; if wanted, the small development set."""
     load_dataset = needed("datasets", extra="hub", purpose="MS MARCO from the hub").load_dataset
 
     def rows(part: str, split: str, *columns: str, **options: Any) -> Iterator[tuple[Any, ...]]:
         try:
             for row in load_dataset(DATA_SET, part, split=split, **options):
                 yield tuple(row[column] for column in columns)
-        except Exception as error:  # what is fetched can break its reader in any way
+        except Exception as error:  # network and format errors come in many types
             reason = str(error).strip().partition("\n")[0] or type(error).__name__
             expected = f"a connection, and the columns {', '.join(columns)}"
             raise refused(f"hub {DATA_SET}, {part}", f"cannot be fetched ({reason})", expected) from None
@@ -26,7 +26,7 @@ def hub() -> Collection:
     def texts(part: str, **options: Any) -> Iterator[tuple[str, str]]:
         for name, text in rows(part, part, "_id", "text", **options):
             if not isinstance(text, str):
-                raise refused(f"hub {DATA_SET}, {part}", f"{name} has the text {shown(text)}", "words")
+                raise refused(f"hub {DATA_SET}, {part}", f"{name} has the text {shown(text)}", "a string")
             yield str(name), text
 
     queries = dict(texts("queries"))
@@ -47,4 +47,5 @@ def hub() -> Collection:
     def passages() -> Iterator[tuple[str, str]]:
         return texts("corpus", streaming=True)
 
-    return Collection(f"hub {DATA_SET}", passages, judged("train"), judged("dev"))
+    dev = judged("dev") if validation == "dev" else None
+    return Collection(f"hub {DATA_SET}", passages, judged("train"), dev)

@@ -1,4 +1,4 @@
-"""Lists of candidates from a collection: queries drawn, passages parted, hard negatives found."""
+"""Lists of candidates from a collection: draw queries, divide passages, find hard negatives."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,9 +31,7 @@ def rankings_of(collection: Collection, tables: Path, options: Options) -> Ranki
     texts = passages.texts()
     parts = parted(train, validation, len(texts), np.random.default_rng(options.seed))
     if not parts.train:
-        found = (
-            f"each of its {len(train)} queries to learn from has the words or an answer of one to validate on"
-        )
+        found = f"each of its {len(train)} training queries has the words or an answer of a validation query"
         raise refused(splits[0].judged.where, found, "queries with words and answers of their own")
     search = _Search(queries.texts(), texts, embeddings, options)
     learnt = search.lists(parts.train, parts.train_pool, splits[0].judged)
@@ -58,7 +56,7 @@ class _Search:
     options: Options
 
     def lists(self, asked: Sequence[Question], pool: np.ndarray, judged: Judged) -> Lists:
-        """A list for every question that has negatives enough."""
+        """A list for every question that has enough negatives."""
         count = self.options.length - 1
         enough = asked if len(pool) > count else ()
         negatives = self._negatives(enough, pool, judged) if enough else ()
@@ -83,7 +81,7 @@ class _Search:
         return (alternating(words, meaning, self.options.length - 1) for words, meaning in both)
 
     def _by_words(self, asked: Sequence[Question], pool: np.ndarray, judged: Judged) -> Iterator[np.ndarray]:
-        """As the run ranks them; by BM25 where it does not, or where there is none."""
+        """As the run ranks them; by BM25 where it has no ranks, or where there is no run."""
         count = self.options.length - 1
         if judged.run and judged.run.ranked:
             for question in asked:
@@ -107,7 +105,7 @@ class _Search:
 
 
 def _places(passages: np.ndarray, pool: np.ndarray) -> np.ndarray:
-    """Where these passages stand in the pool, which is in order; those outside it are left out."""
+    """The places of these passages in the sorted pool; those outside it are left out."""
     places = np.searchsorted(pool, passages)
     inside = places < len(pool)
     return places[inside][pool[places[inside]] == passages[inside]]

@@ -1,10 +1,9 @@
 """MS MARCO passage ranking: a query, one passage that answers it, and T - 1 that nearly do."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from headcount.data.msmarco import compact as msmarco_compact
 from headcount.data.msmarco import embeddings
-from headcount.data.msmarco.compact import compact
 from headcount.data.msmarco.files import is_official, official
 from headcount.data.msmarco.hub import hub
 from headcount.data.msmarco.lists import VOCABULARY, rankings_of
@@ -15,15 +14,13 @@ HUB = "hub"
 
 
 def load(path: Path | str, options: Options | None = None) -> Rankings:
-    """Lists of candidates from what the folder holds, or from the hub where the path is "hub".
+    """Lists of candidates from a folder, or from the Hugging Face hub if the path is "hub".
 
-    `Path("hub")` is a folder where there is one of that name.
-
-    - `msmarco_tokens.npz`: finished lists.
-    - `collection.tsv`, `queries.train.tsv`, `qrels.train.tsv` and, if there is one, a run such as
-      `top1000.train.tsv`: the official files; with `validation="dev"` those of the development set too.
-      Any of them may be packed as .gz. A ranked run is read, and checked, to twice as many passages of a
-      query as its list needs.
+    The folder holds the official `collection.tsv`, `queries.train.tsv`, `qrels.train.tsv` and, if there is
+    one, a run such as `top1000.train.tsv`; with `validation="dev"` those of the development set too. Held-out
+    queries may come in files of the same form, named `heldout`. Any file may be gzipped. A ranked run is read
+    to twice as many passages per query as a list needs. `Path("hub")` is a folder if there is one of that
+    name.
     """
     options = options or Options()
     folder = Path(path)
@@ -40,20 +37,19 @@ def _from_hub(options: Options) -> Rankings:
         needed = f"{VOCABULARY} and {embeddings.FILE}"
         raise refused(
             HUB,
-            f"gives no {needed}",
-            "a folder that has both, as --tables FOLDER or Options(tables=FOLDER), or, without the hub, one "
-            f"with {needed} beside the official files; {embeddings.SOURCE}",
+            f"has no {needed}",
+            f"a folder with both, given as --tables FOLDER or Options(tables=FOLDER); {embeddings.SOURCE}",
         )
-    return rankings_of(hub(), Path(options.tables), options)
+    return rankings_of(hub(options.validation), Path(options.tables), options)
 
 
 def _from_folder(folder: Path, options: Options) -> Rankings:
-    expected = f"a folder with {msmarco_compact.FILE} or with the official collection.tsv"
+    expected = "a folder with the official collection.tsv"
     if not folder.is_dir():
-        raise refused(folder, "is no folder" if folder.exists() else "there is no such folder", expected)
-    if (folder / msmarco_compact.FILE).is_file():
-        return compact(folder / msmarco_compact.FILE, options)
-    if is_official(folder):
-        collection = official(folder, with_dev=options.validation == "dev")
-        return rankings_of(collection, Path(options.tables or folder), options)
-    raise refused(folder, "holds neither", expected)
+        raise refused(folder, "is not a folder" if folder.exists() else "no such folder", expected)
+    if not is_official(folder):
+        raise refused(folder, "has no collection.tsv", expected)
+    collection = official(folder, options.validation)
+    if options.validation == "heldout" and options.validation_queries is None and collection.validation:
+        options = replace(options, validation_queries=len(collection.validation.relevant))
+    return rankings_of(collection, Path(options.tables or folder), options)

@@ -1,4 +1,4 @@
-"""Passages parted into two pools, so that nothing of validation is ever seen in training."""
+"""Passages divided into two pools, so that nothing of validation is seen in training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ TRAIN, VALIDATION, FREE = 0, 1, -1
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A query, the passages that answer it, its positive the first, and those that a search found for it."""
+    """A query, the passages that answer it, the positive first, and those that a search found for it."""
 
     query: int
     relevant: Integer[np.ndarray, " relevant"]
@@ -33,7 +33,7 @@ def parted(
     """Each passage goes to one side: answers first, then what was found for validation, then for training.
 
     A training question that validation asks too, or that shares an answer with it, is dropped. What is left
-    over makes the pools equally large, as far as it goes: then negatives are equally hard on both sides.
+    over evens out the sizes of the pools as far as possible: then negatives are equally hard on both sides.
     """
     owner = np.full(passages, FREE)
     for question in validation:

@@ -1,4 +1,4 @@
-"""Ranking as a task: a query, T candidate passages, one of them right."""
+"""Ranking as a task: a query and T candidate passages, one of them right."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -14,10 +14,10 @@ from headcount.validation import check_integer
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """One list of candidates for each query; negatives stand hardest first.
+    """One list of candidates for each query, the hardest negatives first.
 
-    What a model reads are `candidates` and `label`: there the order is drawn from the seed, so that the place
-    of the positive, and of the hard ones, says nothing.
+    A model reads `candidates` and `label`. Their order is drawn from the seed, so that places give away
+    neither the positive nor the hard negatives.
 
     >>> lists = Lists(np.array([0]), np.array([7]), np.array([[4, 5, 6]]))
     >>> sorted(lists.at(3).candidates[0].tolist()), lists.candidates[0, lists.label[0]].item()
@@ -43,7 +43,7 @@ class Lists:
         return replace(self, negatives=self.negatives[:, : length - 1])
 
     def take(self, rows: np.ndarray) -> "Lists":
-        """Some of the lists, by place or by truth value."""
+        """Some of the lists, by index or by a boolean mask."""
         return replace(
             self, query=self.query[rows], positive=self.positive[rows], negatives=self.negatives[rows]
         )
@@ -60,7 +60,7 @@ class Lists:
 
     @cached_property
     def label(self) -> Integer[np.ndarray, " list"]:
-        """Where the positive stands among the candidates."""
+        """The place of the positive among the candidates."""
         return self._order.argmin(axis=1)
 
     @cached_property
@@ -86,14 +86,16 @@ class Rankings:
     def __post_init__(self) -> None:
         for split, lists in (("train", self.train), ("validation", self.validation)):
             if not len(lists):
-                raise InvalidInput(f"{self.name}: {split} has no queries; one or more are needed")
+                raise InvalidInput(f"{self.name}: {split} has no queries; expected one or more")
             for what, numbers, texts in (
                 ("query", lists.query, self.queries),
                 ("passage", lists.passages, self.passages),
             ):
                 if numbers.min() < 0 or numbers.max() >= len(texts):
                     wrong = int(numbers.min() if numbers.min() < 0 else numbers.max())
-                    raise InvalidInput(f"{self.name}: {split} names {what} {wrong}; there are {len(texts)}")
+                    raise InvalidInput(
+                        f"{self.name}: {split} names {what} {wrong}; expected 0 to {len(texts) - 1}"
+                    )
         check_disjoint(self)
 
     def at(self, length: int) -> "Rankings":
@@ -115,7 +117,7 @@ class Rankings:
 
 
 def check_disjoint(rankings: Rankings) -> None:
-    """Refuses what would give answers away: texts in both splits, and negatives that equal their positive.
+    """Refuse what would give answers away: texts in both splits, and negatives that equal their positive.
 
     Texts are compared by their tokens: the same words under another number are the same text.
     """
@@ -128,14 +130,14 @@ def check_disjoint(rankings: Rankings) -> None:
         if len(in_both):
             raise InvalidInput(
                 f"{rankings.name}: train and validation share {what} {in_both[0]} ({len(in_both)} in all); "
-                "none may be in both"
+                "expected none"
             )
     for split, lists in (("train", train), ("validation", validation)):
         twice = (alike[lists.negatives] == alike[lists.positive][:, None]).any(axis=1)
         if twice.any():
             raise InvalidInput(
                 f"{rankings.name}: {split} has a negative with the text of the positive for query "
-                f"{lists.query[twice][0]}; none may have"
+                f"{lists.query[twice][0]}; expected none"
             )
 
 

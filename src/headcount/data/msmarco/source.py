@@ -1,4 +1,4 @@
-"""What any source of MS MARCO gives, and what a person may choose."""
+"""What every source of MS MARCO provides, and what a user may choose."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from headcount.data.msmarco.negatives import Negatives
 from headcount.errors import InvalidInput
-from headcount.validation import check_integer, shown
+from headcount.validation import check_choice, check_integer
 
 SITE = "https://microsoft.github.io/msmarco/"
 TRAIN_QUERIES, VALIDATION_QUERIES = 28_000, 2_000  # the paper's
@@ -16,27 +16,28 @@ Validation = Literal["heldout", "dev"]
 
 
 def refused(where: object, found: str, expected: str) -> InvalidInput:
-    """One line: which file, what is wrong with it, what should be there, and where to get it."""
-    return InvalidInput(f"{where}: {found}; expected is {expected}; the data are at {SITE}")
+    """One line: which file, what is wrong with it, what was expected, and where to get it."""
+    return InvalidInput(f"{where}: {found}; expected {expected}; MS MARCO is at {SITE}")
 
 
 def unreadable(path: object, error: OSError) -> InvalidInput:
-    """One line for a file that is there but gives nothing."""
+    """One line for a file that exists but cannot be read."""
     where = error.filename or path
-    return refused(where, f"cannot be read: {error.strerror or error}", "a file that can be read")
+    return refused(where, f"cannot be read: {error.strerror or error}", "a readable file")
 
 
 @dataclass(frozen=True)
 class Options:
     """What to make of the data.
 
-    - `validation`: `heldout` keeps training queries back; `dev` takes the official development queries.
-    - `train_queries`, `validation_queries`: at most so many. Without them the paper's 28,000 and 2,000, or
-      all that a file of finished lists has.
-    - `length`: candidates for each query, the largest T.
+    - `validation`: `heldout` takes the queries of `queries.heldout.tsv` and, where there is no such file,
+      keeps training queries back; `dev` takes the official development queries.
+    - `train_queries`, `validation_queries`: at most this many; by default the paper's 28,000 and 2,000, or
+      all of `queries.heldout.tsv`.
+    - `length`: candidates per query, the largest T.
     - `negatives`: by words (`bm25`, or the run file where there is one), by meaning (`dense`), or `both`,
       half of each.
-    - `pool`: how many passages to search beside those that the queries themselves name.
+    - `pool`: how many passages to search besides those that the files name for the queries.
     - `tables`: the folder with `vocab.txt` and `bert_embeddings.npz`, if they are not with the data.
     """
 
@@ -50,12 +51,8 @@ class Options:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, value, allowed in (
-            ("validation", self.validation, get_args(Validation)),
-            ("negatives", self.negatives, get_args(Negatives)),
-        ):
-            if value not in allowed:
-                raise InvalidInput(f"{name} = {shown(value)}: allowed are {', '.join(allowed)}")
+        check_choice("validation", self.validation, get_args(Validation))
+        check_choice("negatives", self.negatives, get_args(Negatives))
         for name, number in (
             ("train_queries", self.train_queries),
             ("validation_queries", self.validation_queries),
@@ -81,8 +78,8 @@ class Options:
 class Run:
     """Passages that a search engine found for queries.
 
-    - `found(queries, depth)`: for each of these queries its passages: the first `depth`, the best first, or
-      all of them where the file does not say which is best.
+    - `found(queries, depth)`: the passages of each of these queries: the first `depth`, best first, or all of
+      them where the run has no ranks.
     """
 
     where: str
@@ -103,9 +100,12 @@ class Judged:
 
 @dataclass(frozen=True)
 class Collection:
-    """Every passage, by name and text, and the queries about them."""
+    """Every passage, by name and text, and the queries about them.
+
+    - `validation`: the queries to validate on; without them, training queries are held back.
+    """
 
     where: str
     passages: Callable[[], Iterator[tuple[str, str]]]
     train: Judged
-    dev: Judged | None = None
+    validation: Judged | None = None

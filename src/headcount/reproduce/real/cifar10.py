@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from headcount.data.cifar10.files import CLASSES, HOME, Cifar10, load_cifar10
+from headcount.data.cifar10.batches import CLASSES, HOME
+from headcount.data.cifar10.files import Cifar10, load_cifar10
 from headcount.models.encoder import EncoderShape
 from headcount.models.vit import VitShape
 from headcount.reproduce.real.images import balanced

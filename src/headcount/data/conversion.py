@@ -1,0 +1,79 @@
+"""Values of NumPy, pandas, PyTorch, JAX or plain lists as NumPy arrays."""
+
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from headcount.errors import InvalidInput
+from headcount.validation import shown
+
+
+def as_array(name: str, given: Any) -> np.ndarray:
+    """The values as an array of numbers, bools or text.
+
+    >>> as_array("y", ["cat", "dog"])
+    array(['cat', 'dog'], dtype='<U3')
+    """
+    _check_nothing_masked(name, given)
+    given = unwrapped(given)
+    if isinstance(given, list | tuple):
+        given = [unwrapped(entry) for entry in given]
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind == "T" or (array.dtype.kind in "US" and isinstance(given, list)):
+            array = np.asarray(given, object)  # of a list, NumPy turns None, nan and numbers into text
+    except (TypeError, ValueError) as error:
+        uneven = "inhomogeneous" in str(error)
+        reason = "its rows differ in size, or some are missing" if uneven else str(error).partition("\n")[0]
+        raise InvalidInput(f"{name}: expected an array, but {reason}") from None
+    if array.dtype.name == "bfloat16":
+        return array.astype(np.float32)
+    if _is_text(array):
+        return array.astype(str)
+    if array.dtype.kind not in "biufUS":
+        such = f", such as {shown(_odd_one(array))}" if array.dtype.kind == "O" else ""
+        raise InvalidInput(
+            f"{name}: expected numbers, or text for labels, got values of type {array.dtype}{such}"
+        )
+    return array
+
+
+def unwrapped(given: Any) -> Any:
+    """The values of a tensor, a DataFrame or a Series in NumPy's terms; anything else as it is.
+
+    A Series of sequences, or a DataFrame with one column of them, becomes a list of these sequences.
+    """
+    if hasattr(given, "detach"):  # a PyTorch tensor, perhaps with a gradient or on another device
+        tensor = given.detach().cpu()
+        return np.asarray(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)
+    if not hasattr(given, "to_numpy"):
+        return given
+    cells = given.to_numpy()
+    if cells.dtype.kind == "O" and cells.size and all(isinstance(cell, Number) for cell in cells.flat):
+        return np.array(cells.tolist())
+    if cells.dtype.kind != "O" or not cells.size or not _is_sequence(cells.flat[0]):
+        return cells
+    return (cells[:, 0] if cells.ndim == 2 and cells.shape[1] == 1 else cells).tolist()
+
+
+def _is_sequence(cell: object) -> bool:
+    return hasattr(cell, "__len__") and not isinstance(cell, str | bytes)
+
+
+def _is_text(array: np.ndarray) -> bool:
+    return array.dtype.kind == "O" and array.size > 0 and all(isinstance(entry, str) for entry in array.flat)
+
+
+def _odd_one(array: np.ndarray) -> object:
+    """The first entry that is neither text nor a number; failing that, the first that is not text."""
+    others = [entry for entry in array.flat if not isinstance(entry, str)]
+    return next((entry for entry in others if not isinstance(entry, Number)), next(iter(others), None))
+
+
+def _check_nothing_masked(name: str, given: Any) -> None:
+    """Refuse masked arrays: NumPy would drop their mask without a word."""
+    masked = map(np.ma.is_masked, given) if isinstance(given, list | tuple) else [np.ma.is_masked(given)]
+    if any(masked):
+        cure = "pass `mask` for tokens that are absent" if name.startswith("x") else "leave those samples out"
+        raise InvalidInput(f"{name}: expected no masked values, got a masked array; fill them, and {cure}")
