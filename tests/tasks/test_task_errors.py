@@ -49,14 +49,17 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: make(positions=[4]).target(jnp.ones((4, 2))), "position 4 is not possible: length 4"),
     (lambda: make().inputs(jax.random.key(0), 0, 4), "count = 0: allowed is a"),
     (lambda: make().inputs(jax.random.key(0), 4, 2.5), "length = 2.5: allowed is a"),  # type: ignore[arg-type]
-    (lambda: build("max_sun"), "task 'max_sun' is not known, did you mean 'max_sum': use one of bowls"),
-    (lambda: build("?"), "task '.' is not known: use one of bowls"),
-    (lambda: build(["bowls"]), r"task \['bowls'\] is not known"),  # type: ignore[arg-type]
+    (lambda: build("max_sun"), r"task: expected one of bowls.*, got 'max_sun'; did you mean 'max_sum'\?"),
+    (lambda: build("?"), "task: expected one of bowls.*, got '.'"),
+    (lambda: build(["bowls"]), r"task: expected one of bowls.*, got \['bowls'\]"),  # type: ignore[arg-type]
     (
         lambda: build("bowls", dimensions=3),
-        "no option 'dimensions', did you mean 'dimension': use one of dim",
+        r"expected an option of dim.*, got 'dimensions'; did you mean 'dimension'\?",
     ),
-    (lambda: build("extremes", dimension=3), "'extremes' has no option 'dimension': use one of positions"),
+    (
+        lambda: build("extremes", dimension=3),
+        "'extremes': expected an option of positions.*'dimension'",
+    ),
     (lambda: build("bowls", dimension=0), "dimension = 0: allowed is a"),
     (lambda: build("bowls", dimension=2.0), "dimension = 2.0: allowed is a"),
     (lambda: build("max_sum", dimension=True), "dimension = True: allowed is a"),
@@ -84,9 +87,12 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: build("bowls", wells="corners"), "wells 'corners' are not known"),
     (lambda: build("bowls", smallest_distance=-0.1), "smallest_distance = -0.1: allowed is a"),
     (lambda: build("bowls", positions=[0, 0]), "position 0 is given twice"),
-    (lambda: register_task("bowls"), "task name 'bowls' is taken"),
-    (lambda: register_task(""), "task name '' is not possible"),
-    (lambda: register_task("open")(lambda **options: make()), r"'\*\*options': every option needs a name"),
+    (lambda: register_task("bowls"), "task name: expected one that is not taken, got 'bowls'"),
+    (lambda: register_task(""), "task name: expected a non-empty string, got ''"),
+    (
+        lambda: register_task("open")(lambda **options: make()),
+        r"options with names, got '\*\*options'",
+    ),
 ]
 
 
@@ -119,9 +125,9 @@ def test_a_registered_task_is_built_by_name_and_its_name_is_kept() -> None:
 
     try:
         assert build("mine", token_dim=5).token_dim == 5
-        with pytest.raises(InvalidInput, match="task 'mine' needs the option 'token_dim'"):
+        with pytest.raises(InvalidInput, match="task 'mine': expected the option 'token_dim'"):
             build("mine")
-        with pytest.raises(InvalidInput, match="'mine' is taken"):
+        with pytest.raises(InvalidInput, match="not taken, got 'mine'"):
             register_task("mine")
     finally:
         del TASKS["mine"]
