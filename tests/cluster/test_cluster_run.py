@@ -160,7 +160,7 @@ def test_a_pack_that_fails_three_times_is_reported_and_the_sweep_goes_on(cluster
     assert sweep.wait() == 1, sweep.err
     assert read_results(folder / "own")["task"].tolist() == ["first of all"] * 2
     *reported, last = said(sweep)
-    reason = "is given up: InvalidInput: task = 'first of all': its target is constant"
+    reason = "is given up: InvalidInput: task 'first of all': expected a target that varies"
     assert all(reason in line for line in reported)
     assert len(reported) in (1, 2)
     assert last.startswith("headcount: error: 2 of 4 members are missing")
