@@ -27,12 +27,10 @@ import torch
 from torch import nn
 
 from headcount.engine.device import this_machine
-from headcount.engine.trainers import plan_all
 from headcount.models.vit import VitShape
 from headcount.reproduce.real.cifar10 import ITEM
 from headcount.reproduce.real.images import DEVIATION, MEAN, ImageSamples
-from headcount.reproduce.real.training import RealTraining
-from headcount.reproduce.real.trial import RealTrial
+from headcount.reproduce.real.trial import RealTrial, plan_alike, samples_of, train_real
 from headcount.reproduce.real.variants import GRID
 from headcount.reproduce.recipe import FULL
 from headcount.results.files import write_whole
@@ -83,7 +81,8 @@ def trained_by_torch(
 ) -> dict[str, Any]:
     """One model by the eager loop: its speed, and its accuracies after so many steps."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    recipe, shape = trial.training, trial.problem.shape  # type: ignore[attr-defined]
+    recipe, shape = trial.training, trial.architecture
+    assert isinstance(shape, VitShape)
     torch.manual_seed(0)
     model = TorchVit(shape).to(device)
     optimizer = torch.optim.AdamW(
@@ -145,8 +144,8 @@ def trained_by_torch(
 
 def trained_here(trials: list[RealTrial]) -> dict[str, Any]:
     """A pack: the speed of all its members together, and their mean accuracies."""
-    (pack,) = plan_all(trials, this_machine())
-    training = RealTraining(pack, this_machine())
+    (pack,) = plan_alike(trials, this_machine())
+    training = train_real(pack, this_machine())
     compiling = training.compile()
     training.chunk()
     begun, began = training.step, time.perf_counter()
@@ -175,7 +174,7 @@ def main() -> None:
     trials = [
         trial
         for trial in ITEM.at(chosen.folder).named(FULL.with_seeds(chosen.members))[GRID]
-        if isinstance(trial, RealTrial) and (trial.length, trial.architecture.heads) == (LENGTH, HEADS)
+        if (trial.length, trial.architecture.heads) == (LENGTH, HEADS)
     ]
     steps = chosen.steps or trials[0].training.steps
     training = replace(
@@ -184,7 +183,7 @@ def main() -> None:
         warmup=None,
         evaluate_every=math.gcd(steps, trials[0].training.evaluate_every),
     )
-    samples = trials[0].problem.samples()
+    samples = samples_of(trials[0])
     used = f"{versions()}, torch {torch.__version__}"
     found: dict[str, Any] = {"machine": this_machine().name, "versions": used, "steps": steps}
     if chosen.out.exists():

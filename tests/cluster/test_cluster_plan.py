@@ -118,7 +118,7 @@ def test_a_task_that_was_written_anew_is_the_one_that_workers_train(monkeypatch)
     monkeypatch.setitem(TASKS, "anew", task(0.0))
     targets = []
     for value in (1.0, 2.0):
-        unpack(Payload((), {}, {"anew": task(value)}).packed())
+        unpack(Payload({}, {"anew": task(value)}, {"anew": str(value)}).packed())
         targets.append(TaskChoice.of("anew").build().sample(PRNGKey(0), 1, 2).y.item())
     assert targets == [1.0, 2.0]
     forget_tasks()

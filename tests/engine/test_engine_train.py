@@ -1,6 +1,8 @@
 """The engine against a plain loop, and a member against itself in other company."""
 
+import gc
 import math
+import weakref
 from dataclasses import replace
 from importlib import import_module
 
@@ -23,7 +25,6 @@ from headcount.models.transformer import Transformer
 from headcount.trials.machine import Machine
 from headcount.trials.pack import Pack
 from headcount.trials.planning import plan
-from headcount.trials.task_choice import TaskChoice
 from headcount.trials.training import Training
 
 CPU = Machine("cpu", "a cpu", lanes=2, memory=4 << 30)
@@ -123,7 +124,7 @@ def own_data(*, labels, masked):
 
 
 def trials_on(data, **changes):
-    """Two members of different sizes that learn a person's data."""
+    """Two members of different sizes that learn a user's data."""
     sizes = {"steps": 100, "batch_size": 32, "width": 16, "hidden": 8}
     recipe = MemberRecipe(**sizes, starts=((2.0**-7, 0),), label_decay=0.1)
     return replace(recipe, **changes).trials(data, (1, 4))
@@ -132,7 +133,7 @@ def trials_on(data, **changes):
 @pytest.mark.parametrize(
     ("labels", "masked"), [(False, False), (True, True)], ids=["numbers", "labels, masked"]
 )
-def test_a_persons_own_data_is_learnt_as_by_a_plain_loop(labels, masked):
+def test_a_users_own_data_is_learnt_as_by_a_plain_loop(labels, masked):
     assert_agrees_with_a_plain_loop(trials_on(own_data(labels=labels, masked=masked)))
 
 
@@ -161,7 +162,7 @@ def test_labels_are_judged_against_how_often_each_occurs():
     np.testing.assert_allclose(costs, 0, atol=1e-9)
 
 
-def test_splits_hold_every_sample_of_a_person_once():
+def test_splits_hold_every_sample_of_a_user_once():
     data = own_data(labels=False, masked=True)
     made, _ = data_of(trials_on(data)[:1])
     splits = (made.train, made.validation, made.test)
@@ -172,10 +173,24 @@ def test_splits_hold_every_sample_of_a_person_once():
         data_of([replace(trials_on(data)[0], training=Training(train_samples=500))])
 
 
-def test_data_that_is_not_loaded_is_named():
-    choice = TaskChoice.of("data", file="mine.npz", fingerprint="0" * 16)
-    with pytest.raises(InvalidInput, match=r"mine\.npz"):
-        _ = choice.data
+def test_a_trial_without_its_data_cannot_be_trained():
+    trial = trials_on(own_data(labels=False, masked=False))[0]
+    with pytest.raises(InvalidInput, match="data: expected a data set"):
+        data_of([replace(trial, task=trial.task.with_data(None))])
+
+
+def test_data_lives_as_long_as_its_study():
+    """Neither the splits nor the programs keep a data set: it is gone with the last trial that learns it."""
+    data = own_data(labels=False, masked=True)
+    trials = trials_on(data)
+    (made, _), (again, _) = data_of(trials), data_of(trials)
+    assert (made.train.x == again.train.x).all()
+    (pack,) = plan(trials, CPU)
+    finished(pack, CPU).outcomes()
+    watched = weakref.ref(data)
+    del data, trials, pack
+    gc.collect()
+    assert watched() is None
 
 
 def test_a_member_alone_in_a_pack_and_padded_is_the_same_member():

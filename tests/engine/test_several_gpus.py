@@ -1,4 +1,4 @@
-"""Several GPUs share a pack out. Here they are pieces of one processor, in a process that is told so."""
+"""Several GPUs share a pack out. Here they are pieces of one processor, as XLA can make them."""
 
 import os
 import subprocess
@@ -51,7 +51,7 @@ def test_a_member_must_fit_one_of_them():
     trials = tiny_grid().trials()
     one, three = (Machine("gpu", "small", count, count << 14) for count in (1, 3))
     for machine in (one, three):
-        with pytest.raises(InvalidInput, match=r"allowed are 0\.0"):
+        with pytest.raises(InvalidInput, match=r"at most 0\.0 GiB"):
             plan(trials, machine)
 
 

@@ -67,7 +67,7 @@ def test_errors_are_those_that_the_engine_measures() -> None:
 def test_a_trial_may_ask_for_it_and_is_then_another_trial() -> None:
     (plain,) = tiny_grid().trials()
     asking = replace(plain, training=replace(plain.training, polish_steps=3))
-    assert asking.id != plain.id and "polish_steps" not in plain.to_json()
+    assert asking.id != plain.id
     (before,), (after,) = train([plain]), train([asking])
     assert after.validation_error < before.validation_error
     assert after.best_step == before.best_step

@@ -94,9 +94,9 @@ def test_a_registered_task_is_built_by_name_and_its_name_is_kept() -> None:
 
     try:
         assert build("mine", token_dim=5).token_dim == 5
-        with pytest.raises(InvalidInput, match="task 'mine' needs the option 'token_dim'"):
+        with pytest.raises(InvalidInput, match="task 'mine': expected the option 'token_dim'"):
             build("mine")
-        with pytest.raises(InvalidInput, match="'mine' is taken"):
+        with pytest.raises(InvalidInput, match="not taken, got 'mine'"):
             register_task("mine")
     finally:
         del TASKS["mine"]

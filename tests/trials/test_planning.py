@@ -153,6 +153,5 @@ def test_ten_thousand_members_never_exceed_the_memory():
 
 
 def test_a_member_that_no_memory_holds_is_refused_by_its_sizes():
-    with pytest.raises(InvalidInput, match="hidden = 100000000") as raised:
+    with pytest.raises(InvalidInput, match=r"hidden = 100000000.*GiB"):
         plan(tiny_grid(hidden=(100_000_000,)).trials(), GPU)
-    assert "GiB" in str(raised.value)

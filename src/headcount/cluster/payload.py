@@ -1,44 +1,39 @@
-"""What trials need that is not in them: data of a person's own, and tasks that a person wrote.
+"""What packs need beside themselves: data sets, and tasks that users wrote.
 
-It travels once to every worker, whatever the number of packs.
+It travels once to every worker, whatever the number of packs; the packs travel without their data.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from headcount.data.arrays import DataSet
 from headcount.engine.data import forget_tasks
 from headcount.errors import InvalidInput
-from headcount.tasks.registry import TASKS, is_builtin
+from headcount.tasks.registry import TASKS, enter_task
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.trials.task_choice import DATA, TaskChoice
+from headcount.trials.pack import Pack
+from headcount.trials.task_choice import Task
 from headcount.trials.trial import Trial
 
 
 @dataclass(frozen=True)
 class Payload:
-    """Data sets, real data by fingerprint, and builders of tasks by name."""
+    """Data by the tasks that it belongs to; builders of users' tasks and their versions, by name."""
 
-    data: tuple[DataSet, ...]
-    real: Mapping[str, Any]
+    data: Mapping[Task, Any]
     tasks: Mapping[str, Callable[..., RetrievalTask]]
+    versions: Mapping[str, str]
 
     @classmethod
     def of(cls, trials: Iterable[Trial]) -> "Payload":
         """Those of the trials."""
-        choices = {(type(trial), trial.task): trial for trial in trials}
-        plain = [task for kind, task in choices if kind is Trial]
-        others = [trial for (kind, _), trial in choices.items() if kind is not Trial]
+        choices = dict.fromkeys(trial.task for trial in trials)
+        users = {task.name: task.version for task in choices if task.version}
         return cls(
-            data=tuple(data for task in plain if (data := task.data) is not None),
-            real=_real_data(others),
-            tasks={
-                task.name: TASKS[task.name]
-                for task in plain
-                if task.name != DATA and not is_builtin(task.name)
-            },
+            data={task.with_data(None): task.data for task in choices if task.data is not None},
+            tasks={name: TASKS[name] for name in users},
+            versions=users,
         )
 
     def packed(self) -> bytes:
@@ -53,12 +48,21 @@ class Payload:
             return bytes(cloudpickle.dumps(self))
         except Exception as error:
             raise InvalidInput(
-                f"task = {', '.join(self.tasks)}: cannot be sent to a worker: {type(error).__name__}: {error}"
+                f"task {', '.join(self.tasks)}: cannot be sent to a worker: {type(error).__name__}: {error}"
             ) from error
 
+    def give_data(self, pack: Pack) -> Pack:
+        """The pack as it was before `without_data`."""
+        return _with_data(pack, self.data)
 
-def unpack(packed: bytes) -> None:
-    """Make what was packed known in this process."""
+
+def without_data(pack: Pack) -> Pack:
+    """The pack as it travels."""
+    return _with_data(pack, {})
+
+
+def unpack(packed: bytes) -> Payload:
+    """What was packed, with its tasks registered in this process."""
     from ray import cloudpickle
 
     try:
@@ -67,22 +71,13 @@ def unpack(packed: bytes) -> None:
         raise InvalidInput(
             f"the tasks of this sweep cannot be opened by a worker: {type(error).__name__}: {error}"
         ) from error
-    for data in found.data:
-        TaskChoice.of_data(data)
-    if found.real:
-        from headcount.reproduce.real.loaded import remember_as
-
-        for mark, read in found.real.items():
-            remember_as(mark, read)
+    for name, builder in found.tasks.items():
+        enter_task(name, builder, found.versions[name])
     if found.tasks:
-        TASKS.update(found.tasks)
         forget_tasks()  # an earlier sweep may have had another task of the same name
+    return found
 
 
-def _real_data(trials: list[Trial]) -> dict[str, Any]:
-    if not trials:
-        return {}
-    from headcount.reproduce.real.loaded import loaded
-
-    marks = [str(dict(trial.task.options)["fingerprint"]) for trial in trials]
-    return {mark: loaded(mark, object) for mark in marks}
+def _with_data(pack: Pack, data: Mapping[Task, Any]) -> Pack:
+    tasks = {trial.task: trial.task.with_data(data.get(trial.task)) for trial in pack.trials}
+    return replace(pack, trials=tuple(replace(trial, task=tasks[trial.task]) for trial in pack.trials))

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from headcount.cluster.payload import unpack
+from headcount.cluster.payload import Payload, unpack
 from headcount.engine.device import this_machine
 from headcount.engine.trainers import trainer_of
 from headcount.results.store import write_model
@@ -26,7 +26,7 @@ ONE_CORE = ("NPROC", "PJRT_NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "M
 AS_NEEDED = ("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 GPU_FIRST = "cuda,cpu"  # explicit, so that JAX reports why CUDA cannot be used
 
-_opened: set[str] = set()
+_opened: dict[str, Payload] = {}  # the last one alone: a worker may serve many sweeps
 
 
 class DeviceUnavailable(Exception):
@@ -44,7 +44,8 @@ class Trained:
 def train_pack(pack: Pack, kind: DeviceKind, payload: Sequence[Any], keep_models: bool) -> Trained:
     """The pack, trained on this worker from its first step to its last."""
     machine = machine_of_worker(kind)
-    open_payload(payload)
+    for opened in open_payload(payload):
+        pack = opened.give_data(pack)
     began = time.perf_counter()
     training = trainer_of(pack.trials[0]).train(pack, machine)
     training.finish()
@@ -80,11 +81,14 @@ def machine_of_worker(kind: DeviceKind) -> Machine:
     return replace(machine, lanes=1)
 
 
-def open_payload(payload: Sequence[Any]) -> None:
-    """Unpack what the trials need, once per worker process; Ray does not resolve references in a list."""
+def open_payload(payload: Sequence[Any]) -> list[Payload]:
+    """Unpack what the trials need, once for all packs of a sweep; Ray does not resolve references in a list."""
     import ray
 
-    for part in payload:
-        if part.hex() not in _opened:
-            unpack(ray.get(part))
-            _opened.add(part.hex())
+    names = [part.hex() for part in payload]
+    for name in set(_opened) - set(names):
+        del _opened[name]
+    for name, part in zip(names, payload, strict=True):
+        if name not in _opened:
+            _opened[name] = unpack(ray.get(part))
+    return [_opened[name] for name in names]

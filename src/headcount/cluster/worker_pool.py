@@ -8,6 +8,7 @@ from typing import Any
 
 from headcount.cluster.connection import Head
 from headcount.cluster.description import Description, describing, difference, here
+from headcount.cluster.payload import without_data
 from headcount.cluster.reasons import reason_of
 from headcount.cluster.worker import train_pack
 from headcount.errors import InvalidInput
@@ -104,7 +105,7 @@ class WorkerPool:
         if node not in self._tasks:
             task = ray.remote(max_retries=0, **_resources(self.kind))(train_pack)
             self._tasks[node] = task.options(scheduling_strategy=_affinity(node))
-        return self._tasks[node].remote(pack, self.kind, self.payload, keep_models)
+        return self._tasks[node].remote(without_data(pack), self.kind, self.payload, keep_models)
 
     def refusal(self) -> str:
         """Why no node can be used."""

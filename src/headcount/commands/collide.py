@@ -13,7 +13,7 @@ from headcount.commands.options import AsJson, Out
 
 if TYPE_CHECKING:
     from headcount.results.store import Store
-    from headcount.trials.trial import Trial
+    from headcount.trials.trial import TaskTrial
 
 DEFAULTS = {"dimension": 4, "token_dim": 4}
 LEARNING_RATES = (3e-3, 1e-2)
@@ -115,7 +115,7 @@ def _summary(
     }
 
 
-def best_members(trials: "Sequence[Trial]", store: "Store") -> "list[tuple[Trial, float]]":
+def best_members(trials: "Sequence[TaskTrial]", store: "Store") -> "list[tuple[TaskTrial, float]]":
     """Of every length and number of heads the member of the smallest validation error, and its test error."""
     by_id = {trial.id: trial for trial in trials}
     frame = store.frame()
@@ -128,7 +128,7 @@ def best_members(trials: "Sequence[Trial]", store: "Store") -> "list[tuple[Trial
 
 
 def _collisions(
-    trials: "Sequence[Trial]", store: "Store", *, pairs: int, candidates: int, seed: int, quiet: bool
+    trials: "Sequence[TaskTrial]", store: "Store", *, pairs: int, candidates: int, seed: int, quiet: bool
 ) -> Iterator[dict[str, Any]]:
     """What was found for each member, kept in a file of its own as soon as it is known."""
     from headcount.errors import HeadcountError

@@ -3,8 +3,10 @@
 Several GPUs share the members out evenly. None needs to know of another's, so that nothing is exchanged.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import cache
 from threading import Lock
 from typing import Any, TypeVar
@@ -23,8 +25,44 @@ Program = Callable[..., Any]
 # that runs for a short while is done sooner with the kernels that a library has ready.
 QUICK_TO_COMPILE: dict[str, str | bool] = {"xla_gpu_enable_triton_gemm": False}
 
-_compiled: dict[Any, Any] = {}
-_compiling: dict[Any, Lock] = {}
+UNKNOWN_OPTION = "No such compile option"  # what the compiler says of an option that it has not got
+
+# Programs kept ready. Packs of one shape are trained one after the other and an estimate has about twenty
+# shapes, so that more would only fill memory, some MB each; what is needed again is read from the disk.
+MAX_PROGRAMS = 64
+
+
+class Programs:
+    """The programs used last, each compiled once even where several threads ask for it at a time."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._entries: OrderedDict[Any, _Entry] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Any, compile: Callable[[], Any]) -> Any:
+        """The program of this key, compiled where it is not there."""
+        with self._lock:
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+            if len(self._entries) > self.size:
+                self._entries.popitem(last=False)
+        with entry.lock:
+            if entry.program is None:
+                entry.program = compile()
+            return entry.program
+
+
+@dataclass
+class _Entry:
+    lock: Lock = field(default_factory=Lock)
+    program: Any = None
+
+
+_programs = Programs(MAX_PROGRAMS)
 
 
 def for_each_member(
@@ -101,29 +139,32 @@ def _executable(
     compiler_options: dict[str, str | bool] | None,
     devices: int = 1,
 ) -> Any:
-    """The program compiled for these shapes: once per process, however many packs have them."""
+    """The program compiled for these shapes, once for all packs that have them."""
     leaves, structure = jax.tree.flatten(arguments)
     function, options = getattr(program, "func", program), getattr(program, "keywords", {})
     shapes = tuple((np.shape(leaf), str(leaf.dtype)) for leaf in leaves)
     key = (function, tuple(options.items()), axes, compiler_options is None, devices, structure, shapes)
-    with _compiling.setdefault(key, Lock()):  # another thread may be at it
-        if key not in _compiled:
-            batched = program if axes is None else jax.vmap(program, axes)
-            if devices > 1 and axes is not None:
-                specs = tuple(Spread() if axis is None else Spread("member") for axis in axes)
-                batched = jax.shard_map(
-                    batched,
-                    mesh=_devices(devices),
-                    in_specs=specs,
-                    out_specs=Spread("member"),
-                    check_vma=False,
-                )
-            lowered = jax.jit(batched).lower(*arguments)
-            try:
-                _compiled[key] = lowered.compile(compiler_options=compiler_options)
-            except jax.errors.JaxRuntimeError:  # a compiler that does not know the option
-                _compiled[key] = lowered.compile()
-    return _compiled[key]
+
+    def compile() -> Any:
+        batched = program if axes is None else jax.vmap(program, axes)
+        if devices > 1 and axes is not None:
+            specs = tuple(Spread() if axis is None else Spread("member") for axis in axes)
+            batched = jax.shard_map(
+                batched, mesh=_devices(devices), in_specs=specs, out_specs=Spread("member"), check_vma=False
+            )
+        return compiled_with(jax.jit(batched).lower(*arguments), compiler_options)
+
+    return _programs.get(key, compile)
+
+
+def compiled_with(lowered: Any, options: dict[str, str | bool] | None) -> Any:
+    """The program compiled with these options, or with none where the compiler does not know them."""
+    try:
+        return lowered.compile(compiler_options=options)
+    except jax.errors.JaxRuntimeError as error:
+        if options is None or UNKNOWN_OPTION not in str(error):
+            raise
+        return lowered.compile()
 
 
 @cache

@@ -23,10 +23,10 @@ from headcount.models.padding import pad, unpad
 from headcount.models.transformer import Padding, Transformer
 from headcount.trials.machine import Machine
 from headcount.trials.outcome import Outcome
-from headcount.trials.pack import Pack
+from headcount.trials.pack import TaskPack
 from headcount.trials.planning import plan
 from headcount.trials.training import Training
-from headcount.trials.trial import Trial
+from headcount.trials.trial import TaskTrial, Trial
 
 # A program, what each member gives it, and what all of them share.
 Call = tuple[Program, tuple[Any, ...], tuple[Any, ...]]
@@ -103,7 +103,7 @@ class PackTraining(ChunkByChunk):
     a time with a program of its own: small matrices that stay in cache, and no core waits for another.
     """
 
-    def __init__(self, pack: Pack, machine: Machine, *, state: Member | None = None) -> None:
+    def __init__(self, pack: TaskPack, machine: Machine, *, state: Member | None = None) -> None:
         self.pack = pack
         self.machine = machine
         self.training = replace(pack.trials[0].training, data_seed=0)
@@ -146,7 +146,7 @@ class PackTraining(ChunkByChunk):
                 test_error=float(errors[2, place]),
                 best_step=int(best_steps[place]),
                 diverged=bool(diverged[place]),
-                test_outputs=predicted[2][place],
+                outputs=predicted[2][place],
             )
             for place, (trial, dataset) in enumerate(zip(self.pack.trials, datasets, strict=True))
         ]
@@ -165,7 +165,7 @@ class PackTraining(ChunkByChunk):
         return best if best * 4 > min(fitting, batch) else batch
 
     def _advancing(self, periods: int) -> Call:
-        # How long they train is told to members as a number: a longer run needs no other program.
+        # How long they train reaches members as a number: a longer run needs no other program.
         alike = replace(self.training, steps=self.training.evaluate_every, warmup=0)
         program = partial(advance, training=alike, slice_size=self.slice_size)
         return program, (self.state, self.conditions), (self.data, np.int32(periods))
@@ -177,7 +177,7 @@ class PackTraining(ChunkByChunk):
 
 
 def polished(trial: Trial, outcome: Outcome) -> Outcome:
-    """What the last polish that the trial asks for makes of a trained member."""
+    """A trained member after the polish that its trial asks for."""
     if not trial.training.polish_steps or outcome.diverged:
         return outcome
     data, _ = data_of([trial])
@@ -188,11 +188,11 @@ def polished(trial: Trial, outcome: Outcome) -> Outcome:
         train_error=found.train_error,
         validation_error=found.validation_error,
         test_error=found.test_error,
-        test_outputs=None,
+        outputs=None,
     )
 
 
-def initial_state(pack: Pack) -> Member:
+def initial_state(pack: TaskPack) -> Member:
     """Every member at its own random start, which depends on its trial and not on the pack."""
     models = stack(
         pad(Transformer.initialise(trial.architecture, seed=trial.seed), pack.architecture)
@@ -229,7 +229,7 @@ def _predictions(
     return train, validation, test
 
 
-def train(trials: Iterable[Trial], *, machine: Machine | None = None) -> list[Outcome]:
+def train(trials: Iterable[TaskTrial], *, machine: Machine | None = None) -> list[Outcome]:
     """Train members here and now and return them with their models, in the order of the trials."""
     trials, machine = tuple(trials), machine or this_machine()
     found: dict[str, Outcome] = {}

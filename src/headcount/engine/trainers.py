@@ -1,6 +1,6 @@
-"""The kinds of trials that a run can train: how each is put into packs, started, trained and read back."""
+"""How trials are put into packs, started, trained and read back, by the type of what they learn."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,7 +13,8 @@ from headcount.trials.machine import Machine
 from headcount.trials.outcome import Outcome
 from headcount.trials.pack import Pack
 from headcount.trials.planning import plan
-from headcount.trials.trial import Trial
+from headcount.trials.task_choice import Task, TaskChoice
+from headcount.trials.trial import TaskTrial, Trial
 
 
 class PackInTraining(Protocol):
@@ -48,7 +49,7 @@ class PackInTraining(Protocol):
 
 @dataclass(frozen=True)
 class Trainer:
-    """What a run needs to know of one kind of trials.
+    """What a run needs to know of trials on one type of task.
 
     - `plan`: puts trials into packs that share a program and fit the machine.
     - `train`: the training of a pack, from its start or from a state that was kept.
@@ -56,27 +57,27 @@ class Trainer:
     - `blank`: a model of a trial's shape, whatever its weights.
     """
 
-    plan: Callable[[Iterable[Trial], Machine], list[Pack]]
+    plan: Callable[[Iterable[Any], Machine], Sequence[Pack]]
     train: Callable[..., PackInTraining]
-    start: Callable[[Pack], Any]
-    blank: Callable[[Trial], Any]
+    start: Callable[[Any], Any]
+    blank: Callable[[Any], Any]
 
 
-def _transformer(trial: Trial) -> Transformer:
+def _transformer(trial: TaskTrial) -> Transformer:
     return Transformer.initialise(trial.architecture, seed=trial.seed)
 
 
-TRAINERS: dict[type[Trial], Trainer] = {Trial: Trainer(plan, PackTraining, initial_state, _transformer)}
+TRAINERS: dict[type[Task], Trainer] = {TaskChoice: Trainer(plan, PackTraining, initial_state, _transformer)}
 
 
 def trainer_of(trial: Trial) -> Trainer:
-    """The kind of a trial."""
-    return TRAINERS[type(trial)]
+    """The trainer of a trial."""
+    return TRAINERS[type(trial.task)]
 
 
 def plan_all(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
-    """All trials in packs, kind by kind."""
-    by_type: dict[type[Trial], list[Trial]] = {}
+    """All trials in packs, one type of task after the other."""
+    by_type: dict[type[Task], list[Trial]] = {}
     for trial in trials:
-        by_type.setdefault(type(trial), []).append(trial)
+        by_type.setdefault(type(trial.task), []).append(trial)
     return [pack for kind, group in by_type.items() for pack in TRAINERS[kind].plan(group, machine)]

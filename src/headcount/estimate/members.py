@@ -8,7 +8,7 @@ from headcount.data.arrays import DataSet
 from headcount.models.architecture import Architecture, PositionInput
 from headcount.trials.task_choice import TaskChoice
 from headcount.trials.training import Training
-from headcount.trials.trial import Trial
+from headcount.trials.trial import TaskTrial, Trial
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class MemberRecipe:
     test_share: float = 0.15
     positions: PositionInput = "none"
 
-    def trials(self, data: DataSet, heads: Iterable[int], *, seed: int = 0) -> tuple[Trial, ...]:
+    def trials(self, data: DataSet, heads: Iterable[int], *, seed: int = 0) -> tuple[TaskTrial, ...]:
         """Every start of every number of heads."""
         training, task = self.training(data, seed=seed), TaskChoice.of_data(data)
         return tuple(

@@ -44,7 +44,7 @@ from headcount.estimate.verdict import (
 from headcount.models.architecture import Architecture, PositionInput
 from headcount.models.transformer import Transformer
 from headcount.results.store import Store
-from headcount.trials.trial import Trial
+from headcount.trials.trial import TaskTrial
 
 MAX_POSITION_LENGTH = 256
 STEPS_ON_GPU = 12_000
@@ -59,7 +59,7 @@ class Stage:
     """Members to be trained, and what for."""
 
     name: str
-    trials: tuple[Trial, ...]
+    trials: tuple[TaskTrial, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +203,7 @@ class Study:
         weights = look(jnp.asarray(x), seen)
         return trial.architecture, np.nan_to_num(np.asarray(weights))
 
-    def _best(self, heads: int | None) -> tuple[Trial, Transformer]:
+    def _best(self, heads: int | None) -> tuple[TaskTrial, Transformer]:
         trials = self._sweep().trials
         counts = {trial.architecture.heads for trial in trials}
         wanted = heads if heads in counts else max(counts)
@@ -283,12 +283,12 @@ class Study:
     def _all_heads(self) -> Sequence[int]:
         return range(1, self.recipe.max_heads + 1)
 
-    def _kind_in(self, trials: Sequence[Trial]) -> PositionInput:
+    def _kind_in(self, trials: Sequence[TaskTrial]) -> PositionInput:
         """The positions that these members have, or of two kinds the better one."""
         kinds = {trial.architecture.positions for trial in trials}
         return self._helpful(trials) if len(kinds) > 1 else kinds.pop()
 
-    def _helpful(self, trials: Sequence[Trial]) -> PositionInput:
+    def _helpful(self, trials: Sequence[TaskTrial]) -> PositionInput:
         """The positions that help, by the widest of these members."""
         errors, best = self._errors(trials), dict[PositionInput, float]()
         widest = max((trial.architecture.heads for trial in trials), default=0)
@@ -301,7 +301,7 @@ class Study:
 
     def _with_another_try(
         self, recipe: MemberRecipe, heads: Sequence[int], *, again: Collection[int] = ()
-    ) -> tuple[Trial, ...]:
+    ) -> tuple[TaskTrial, ...]:
         """More starts for some head counts, and for those that did worse than fewer heads: they got stuck."""
         trials = recipe.trials(self.data, heads, seed=self.seed)
         if self._outputs(trials) is None:
@@ -324,17 +324,17 @@ class Study:
     def _finished(self) -> FinishedMembers:
         return self.finished or FinishedMembers(self.store)
 
-    def _outputs(self, trials: Sequence[Trial]) -> dict[str, np.ndarray] | None:
+    def _outputs(self, trials: Sequence[TaskTrial]) -> dict[str, np.ndarray] | None:
         """What the members put out for the test samples, if all of them are finished."""
         return self._finished.outputs(trials)
 
-    def _errors(self, trials: Sequence[Trial]) -> dict[str, float]:
+    def _errors(self, trials: Sequence[TaskTrial]) -> dict[str, float]:
         """The validation errors of finished members."""
         errors = self._finished.errors(trials)
         assert errors is not None, "asked for before its stage was trained"
         return errors
 
-    def _curve(self, trials: Sequence[Trial]) -> Curve:
+    def _curve(self, trials: Sequence[TaskTrial]) -> Curve:
         kind = self._kind_in(trials)
         trials = [trial for trial in trials if trial.architecture.positions == kind]
         outputs, errors = self._outputs(trials), self._errors(trials)

@@ -78,4 +78,8 @@ def _read(path: Path) -> Archive | None:
             whole = archive.testzip() is None and "leaf_0.npy" in names
     except Exception:  # there is no end to what a damaged archive can make its reader say
         return None
-    return Archive(content, "test_outputs.npy" in names) if whole else None
+    return (
+        Archive(content, any(f"{split}_outputs.npy" in names for split in ("test", "train")))
+        if whole
+        else None
+    )

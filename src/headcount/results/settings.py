@@ -40,7 +40,8 @@ def _labels(trials: list[dict[str, Any]]) -> list[str]:
 def _flat(trial: dict[str, Any]) -> Settings:
     task = trial.get("task", {})
     options = {f"task {name}": value for name, value in task.get("options", ()) if name != "dimension"}
-    code = {"task code": task["fingerprint"]} if "fingerprint" in task else {}
+    version = task.get("version", task.get("fingerprint"))  # of a user's task, now and before
+    code = {} if version is None else {"task code": version}
     sizes = {**trial.get("architecture", {}), **trial.get("training", {})}
     return {**options, **code, **{name: value for name, value in sizes.items() if name not in INSIDE}}
 

@@ -147,17 +147,24 @@ class Store:
         return jax.tree.unflatten(structure, leaves)
 
     def test_outputs(self, trial: Trial) -> Float[np.ndarray, "sample output"] | None:
-        """What a member puts out for the test samples, where that was kept and can be read."""
+        """A member's outputs for the test samples, where they were kept and can be read."""
+        return self._outputs(trial, "test_outputs")
+
+    def train_outputs(self, trial: Trial) -> Float[np.ndarray, "sample output"] | None:
+        """Outputs for training samples, of a member without a test split; 0.1.0 kept them as the test's."""
+        return self._outputs(trial, "train_outputs", "test_outputs")
+
+    def _outputs(self, trial: Trial, *names: str) -> Float[np.ndarray, "sample output"] | None:
         try:
             with self._model(trial).open("rb") as file, np.load(file, allow_pickle=False) as saved:
-                return np.asarray(saved["test_outputs"])
+                return np.asarray(saved[next(name for name in names if name in saved)])
         except Exception:  # as in `load`
             return None
 
     def has_kept(self, trial: Trial) -> bool:
         """Whether a member's weights and outputs can be read; a polished one keeps no outputs."""
         polished = bool(trial.training.polish_steps)
-        return self.model(trial) is not None and (polished or self.test_outputs(trial) is not None)
+        return self.model(trial) is not None and (polished or self.train_outputs(trial) is not None)
 
     def _model(self, trial: Trial) -> Path:
         return self.models / f"{trial.id}.npz"
@@ -184,8 +191,8 @@ def write_model(outcome: Outcome, file: BinaryIO) -> None:
     """The weights of a member, and what it puts out for the test samples, as one archive."""
     leaves = jax.tree.leaves(outcome.model)
     arrays: dict[str, Any] = {f"leaf_{place}": leaf for place, leaf in enumerate(leaves)}
-    if outcome.test_outputs is not None:
-        arrays["test_outputs"] = outcome.test_outputs
+    if outcome.outputs is not None:
+        arrays[f"{outcome.outputs_of}_outputs"] = outcome.outputs
     np.savez(file, **arrays)
 
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
-
-from headcount.models.transformer import Transformer
 
 
 @dataclass(frozen=True)
@@ -14,15 +13,16 @@ class Outcome:
     """What training made of one member.
 
     Errors are 1 for knowing nothing (engine/metrics.py), NaN if it diverged before its first evaluation;
-    `test_outputs` are what it puts out for the test samples, y standardised, where it was not polished;
-    `scores` are further measures by name.
+    `test_error` is NaN where there is no test split. `outputs` are the model's for the samples of the split
+    `outputs_of`, y standardised, where they are kept; `scores` are further measures by name.
     """
 
-    model: Transformer
+    model: Any
     train_error: float
     validation_error: float
     test_error: float
     best_step: int
     diverged: bool
-    test_outputs: Float[np.ndarray, "sample output"] | None = None
+    outputs: Float[np.ndarray, "sample output"] | None = None
+    outputs_of: Literal["train", "test"] = "test"
     scores: Mapping[str, float] = field(default_factory=dict)

@@ -4,10 +4,12 @@ import hashlib
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Generic, TypeAlias
 
 from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
-from headcount.trials.trial import Trial
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.trial import ShapeT, TaskT, Trial
 
 
 class TooLarge(InvalidInput):
@@ -15,11 +17,11 @@ class TooLarge(InvalidInput):
 
 
 @dataclass(frozen=True)
-class Pack:
+class Pack(Generic[TaskT, ShapeT]):
     """Trials that are trained together, in arrays of one architecture that holds them all."""
 
-    trials: tuple[Trial, ...]
-    architecture: Architecture
+    trials: tuple[Trial[TaskT, ShapeT], ...]
+    architecture: ShapeT
 
     @cached_property
     def id(self) -> str:
@@ -32,8 +34,11 @@ class Pack:
         """T, the same for all members."""
         return self.trials[0].length
 
-    def without(self, finished: Iterable[str]) -> "Pack | None":
+    def without(self, finished: Iterable[str]) -> "Pack[TaskT, ShapeT] | None":
         """The pack less the trials that are finished; None when nothing is left."""
         known = finished if isinstance(finished, Set | Mapping) else set(finished)
         left = tuple(trial for trial in self.trials if trial.id not in known)
         return replace(self, trials=left) if left else None
+
+
+TaskPack: TypeAlias = Pack[TaskChoice, Architecture]

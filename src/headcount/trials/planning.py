@@ -9,12 +9,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
+from typing import TypeVar
 
 from headcount.models.architecture import Architecture
 from headcount.trials.machine import Machine
-from headcount.trials.pack import Pack, TooLarge
+from headcount.trials.pack import Pack, TaskPack, TooLarge
+from headcount.trials.task_choice import Task
 from headcount.trials.training import Training
-from headcount.trials.trial import Trial
+from headcount.trials.trial import Shape, TaskTrial, Trial
+
+_Task = TypeVar("_Task", bound=Task)
+_Shape = TypeVar("_Shape", bound=Shape)
 
 MAX_MEMBERS = {"cpu": 8, "gpu": 512}  # in a pack on one machine without GPUs, and on one GPU
 
@@ -39,9 +44,9 @@ COSTS = {"cpu": Cost(2.5, 2e-4, 1.05e-9, 0.0, 0.0), "gpu": Cost(5.0, 4e-6, 1.65e
 SOFTMAX = 12  # multiply-adds that take as long as a weight of a token on a token: moving it about
 
 
-def plan(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
+def plan(trials: Iterable[TaskTrial], machine: Machine) -> list[TaskPack]:
     """All trials in packs, the same for the same trials and machine whatever is finished already."""
-    groups: dict[tuple[object, ...], list[Trial]] = {}
+    groups: dict[tuple[object, ...], list[TaskTrial]] = {}
     for trial in trials:
         groups.setdefault(_signature(trial), []).append(trial)
     packs = []
@@ -52,21 +57,24 @@ def plan(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
     return packs
 
 
-def cut(trials: Sequence[Trial], architecture: Architecture, most: int, machine: Machine) -> list[Pack]:
+def cut(
+    trials: Sequence[Trial[_Task, _Shape]], architecture: _Shape, at_most: int, machine: Machine
+) -> list[Pack[_Task, _Shape]]:
     """Trials of one program in packs of so many at most."""
+    size = at_most
     if machine.pack_seconds is not None:  # as many packs, but even ones: none is waited for longest
-        most = ceil(len(trials) / ceil(len(trials) / most))
-    return [Pack(tuple(trials[start : start + most]), architecture) for start in range(0, len(trials), most)]
+        size = ceil(len(trials) / ceil(len(trials) / at_most))
+    return [Pack(tuple(trials[start : start + size]), architecture) for start in range(0, len(trials), size)]
 
 
-def max_members(architecture: Architecture, trial: Trial, machine: Machine) -> int:
+def max_members(architecture: Architecture, trial: TaskTrial, machine: Machine) -> int:
     """How many members fit the machine's memory at once, and the time that a pack may take."""
     needed = member_bytes(architecture, trial)
     if needed > machine.memory_for_one:
         raise TooLarge(
-            f"heads = {architecture.heads}, head_dim = {architecture.head_dim}, hidden = "
-            f"{max(architecture.encoder_hidden, default=0)}, length = {trial.length}: one member needs "
-            f"{needed / 2**30:,.1f} GiB; allowed are {machine.memory_for_one / 2**30:,.1f} on this machine"
+            f"heads = {architecture.heads}, head_dim = {architecture.head_dim}, "
+            f"hidden = {max(architecture.encoder_hidden, default=0)}, length = {trial.length}: expected a "
+            f"member of at most {machine.memory_for_one / 2**30:,.1f} GiB, got {needed / 2**30:,.1f} GiB"
         )
     member_seconds = trial.training.steps * step_seconds(architecture, trial, machine)
     return max_in_time(machine, machine.holding(needed), member_seconds)
@@ -81,7 +89,7 @@ def max_in_time(machine: Machine, holding: int, member_seconds: float) -> int:
     return max(1, min(max(MAX_MEMBERS.values()), holding, in_time))
 
 
-def member_bytes(architecture: Architecture, trial: Trial) -> int:
+def member_bytes(architecture: Architecture, trial: TaskTrial) -> int:
     """An upper estimate of what one member holds while it trains."""
     batch, length = trial.training.batch_size, trial.length
     hidden = sum(architecture.encoder_hidden) + architecture.encoder_sizes[0]
@@ -100,7 +108,7 @@ def member_bytes(architecture: Architecture, trial: Trial) -> int:
     return 4 * (states + batch * (length * token + sequence) + data)
 
 
-def step_seconds(architecture: Architecture, trial: Trial, machine: Machine) -> float:
+def step_seconds(architecture: Architecture, trial: TaskTrial, machine: Machine) -> float:
     """A rough time of one step of one member: the folded form's multiply-adds, and the weights."""
     hidden, heads, width = architecture.encoder_sizes[-2], architecture.heads, architecture.width
     token = hidden * (architecture.token_dim + 2 * heads)
@@ -110,7 +118,7 @@ def step_seconds(architecture: Architecture, trial: Trial, machine: Machine) -> 
     return cost.step + cost.token * tokens * token + cost.weight * 4 * architecture.layers * width**2
 
 
-def _signature(trial: Trial) -> tuple[object, ...]:
+def _signature(trial: TaskTrial) -> tuple[object, ...]:
     """What must be equal for members to share a program: all but heads, head_dim, seed, rate and data."""
     alike, group_size = _shape(trial.architecture, trial.length)
     masked = trial.task.data is not None and trial.task.data.mask is not None
@@ -129,7 +137,7 @@ def _program(training: Training) -> Training:
     return replace(training, data_seed=0)
 
 
-def _hull(trials: Sequence[Trial]) -> Architecture:
+def _hull(trials: Sequence[TaskTrial]) -> Architecture:
     """The smallest architecture that holds every trial's."""
     some_see = len({trial.architecture.positions for trial in trials}) > 1
     first = trials[0].architecture
@@ -141,25 +149,25 @@ def _hull(trials: Sequence[Trial]) -> Architecture:
 
 
 def _seeing(architecture: Architecture, length: int) -> Architecture:
-    """The architecture, told of positions where it could learn to see them: it has room for a blind one."""
+    """The architecture, with positions where it could learn to see them: it has room for a blind one."""
     if architecture.positions == "none" and architecture.positions_start == "zero":
         return replace(architecture, positions="both", length=length)
     return architecture
 
 
-def _buckets(group: Sequence[Trial], machine: Machine) -> list[list[Trial]]:
+def _buckets(group: Sequence[TaskTrial], machine: Machine) -> list[list[TaskTrial]]:
     """Neighbouring shapes joined so that compiling and training together take the least time."""
-    shapes: dict[tuple[int, int], list[Trial]] = {}
+    shapes: dict[tuple[int, int], list[TaskTrial]] = {}
     for trial in group:
         shapes.setdefault((trial.architecture.heads, trial.architecture.head_dim), []).append(trial)
     columns = [shapes[shape] for shape in sorted(shapes)]
 
-    def seconds(bucket: list[Trial]) -> float:
+    def seconds(bucket: list[TaskTrial]) -> float:
         steps, architecture, cost = bucket[0].training.steps, _hull(bucket), COSTS[machine.kind]
         alone = cost.compile + steps * (architecture.layers - 1) * cost.layer
         return alone + len(bucket) * steps / machine.lanes * step_seconds(architecture, bucket[0], machine)
 
-    best: list[tuple[float, list[list[Trial]]]] = [(0.0, [])]
+    best: list[tuple[float, list[list[TaskTrial]]]] = [(0.0, [])]
     for end in range(1, len(columns) + 1):
         joined = [
             (start, [trial for column in columns[start:end] for trial in column]) for start in range(end)

@@ -1,83 +1,116 @@
-"""Which task a trial learns: a name and plain options, or a user's own data."""
+"""What a trial learns: a task by its name and plain options, or a user's own data."""
 
-import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Self
 
-import jax
 import numpy as np
 
 from headcount.data.arrays import DataSet
 from headcount.errors import InvalidInput
-from headcount.tasks.registry import build
+from headcount.tasks.registry import build, is_builtin, task_version
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.validation import shown
+from headcount.trials.training import METRICS, Training
 
 DATA = "data"
-_loaded: dict[str, DataSet] = {}
+MAX_DATA_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
-class TaskChoice:
-    """A task of the library (or a registered one) by name, with its options as plain values."""
+class Task(ABC):
+    """What a trial learns, known by a name and by options that are plain values.
+
+    `data` goes wherever the trial goes. It is no part of the identity: the options say what is in it.
+    """
 
     name: str
     options: tuple[tuple[str, Any], ...] = ()
+    data: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, name: str, **options: Any) -> Self:
-        """The choice in a canonical form: options sorted, lists as tuples."""
+        """The task in a canonical form: options sorted, lists as tuples."""
         return cls(name, tuple(sorted((key, _frozen(value)) for key, value in options.items())))
+
+    def with_data(self, data: Any) -> Self:
+        """The same task with this data, or with None."""
+        return replace(self, data=data)
+
+    @property
+    def version(self) -> str:
+        """Of the code that makes it, where that is not headcount's own."""
+        return ""
+
+    @property
+    def dimension(self) -> int:
+        """D; 0 where nobody knows it."""
+        return 0
+
+    @abstractmethod
+    def metric(self, training: Training) -> str:
+        """The name of what errors are measured in."""
+
+    @abstractmethod
+    def check(self, length: int, token_dim: int, training: Training) -> None:
+        """Refuse a trial that cannot be trained on it."""
+
+
+@dataclass(frozen=True)
+class TaskChoice(Task):
+    """A task of the library (or a registered one) by name, or a user's data by what is in it."""
+
+    data: DataSet | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of_data(cls, data: DataSet) -> "TaskChoice":
+        """A user's own data, known by its content."""
+        return cls.of(DATA, fingerprint=data.fingerprint).with_data(data)
 
     def at(self, dimension: int) -> "TaskChoice":
         """The same task with D set."""
         return TaskChoice.of(self.name, **{**dict(self.options), "dimension": dimension})
 
-    @classmethod
-    def of_data(cls, data: DataSet) -> "TaskChoice":
-        """A person's own data, known by what is in it."""
-        _loaded[data.fingerprint] = data
-        return cls.of(DATA, file=data.name, fingerprint=data.fingerprint)
-
     def build(self) -> RetrievalTask:
         """The task itself."""
-        return _built(self)
+        return _built(self.name, self.options)
 
     @property
-    def data(self) -> DataSet | None:
-        """The data set, where the choice is one."""
-        if self.name != DATA:
-            return None
-        options = dict(self.options)
-        if options.get("fingerprint") not in _loaded:
-            raise InvalidInput(f"data = {shown(options.get('file'))}: load it before it is trained on")
-        return _loaded[options["fingerprint"]]
+    def version(self) -> str:
+        """Of a user's own task: the version that it declares, or a hash of its code."""
+        return "" if self.name == DATA or is_builtin(self.name) else task_version(self.name)
 
     @property
     def dimension(self) -> int:
         """D of the task; 0 where nobody knows it."""
         return 0 if self.name == DATA else self.build().dimension
 
+    def metric(self, training: Training) -> str:
+        """Errors are relative to what is known without x."""
+        return METRICS[training.loss]
+
+    def check(self, length: int, token_dim: int, training: Training) -> None:
+        """Only data has labels; and all samples must fit in memory."""
+        if training.loss != "squared" and self.name != DATA:
+            raise InvalidInput(f"loss: expected squared for a task without labels, got {training.loss!r}")
+        samples = training.train_samples + training.validation_samples + training.test_samples
+        size = 4 * samples * length * token_dim
+        if size > MAX_DATA_BYTES:
+            raise InvalidInput(
+                f"train_samples: expected at most {MAX_DATA_BYTES >> 30} GiB of data in all splits, got "
+                f"{size / 2**30:,.0f} GiB for {training.train_samples} at length {length}"
+            )
+
 
 @lru_cache(maxsize=1024)
-def _built(task: TaskChoice) -> RetrievalTask:
-    return build(task.name, **dict(task.options))
+def _built(name: str, options: tuple[tuple[str, Any], ...]) -> RetrievalTask:
+    return build(name, **dict(options))
 
 
 def forget_built() -> None:
-    """Build tasks anew when they are asked for: a name may mean another one now."""
+    """Build tasks again when they are next needed: a name may stand for another one now."""
     _built.cache_clear()
-    _fingerprint.cache_clear()
-
-
-@lru_cache(maxsize=1024)
-def _fingerprint(task: TaskChoice, length: int) -> str:
-    """A hash of some targets, to three digits: it changes when the code of the task does."""
-    targets = task.build().sample(jax.random.PRNGKey(0), 16, length).y
-    text = " ".join(f"{value:.2e}" for value in targets.ravel().tolist())
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _frozen(value: Any) -> Any:

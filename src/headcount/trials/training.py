@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from headcount.errors import InvalidInput
-from headcount.validation import check_integer, check_number, shown
+from headcount.validation import check_choice, check_integer, check_number, expected
 
 Loss = Literal["squared", "cross_entropy"]
 METRICS = {"squared": "nmse", "cross_entropy": "log loss"}
@@ -16,9 +16,9 @@ class Training:
     """How a member is trained, and on how much data.
 
     AdamW with linear warm-up (500 steps, or a tenth of the run if that is less) and a cosine to zero,
-    gradients clipped per member. Every `evaluate_every` steps the member is judged on validation data and
+    gradients clipped per member. Every `evaluate_every` steps the member is evaluated on validation data and
     its best state is kept; its final error comes from test data that no choice has seen. With `polish_steps`
-    that best state is then carried on by so many steps of Levenberg–Marquardt (engine/polish.py). The `loss`
+    that best state is then improved by so many steps of Levenberg–Marquardt (engine/polish.py). The `loss`
     is `squared` for numbers and `cross_entropy` for labels, of which y is the one-hot code.
     """
 
@@ -43,18 +43,13 @@ class Training:
             check_integer(name, getattr(self, name), at_least=1)
         for name in ("validation_samples", "test_samples"):
             check_integer(name, getattr(self, name), at_least=2)
-        check_integer("warmup", self.warmup, at_least=0)
+        check_integer("warmup", self.warmup, at_least=0, at_most=self.steps - 1)
         check_integer("polish_steps", self.polish_steps, at_least=0)
         check_integer("data_seed", self.data_seed, at_least=0, at_most=MAX_SEED)
-        if self.loss not in get_args(Loss):
-            raise InvalidInput(f"loss = {shown(self.loss)}: allowed are {', '.join(get_args(Loss))}")
+        check_choice("loss", self.loss, get_args(Loss))
         if self.polish_steps and self.loss != "squared":
-            raise InvalidInput(f"polish_steps = {self.polish_steps}: allowed is 0 for the loss {self.loss}")
+            raise InvalidInput(f"polish_steps: expected 0 with the loss {self.loss}, got {self.polish_steps}")
         check_number("weight_decay", self.weight_decay, at_least=0)
         check_number("clip", self.clip, above=0)
         if self.steps % self.evaluate_every:
-            raise InvalidInput(
-                f"steps = {self.steps}: must be a multiple of evaluate_every = {self.evaluate_every}"
-            )
-        if self.warmup is not None and self.warmup >= self.steps:
-            raise InvalidInput(f"warmup = {self.warmup}: must be below steps = {self.steps}")
+            raise expected("steps", f"a multiple of evaluate_every = {self.evaluate_every}", self.steps)

@@ -1,35 +1,69 @@
 """A trial: one member, and the key under which its row is kept. Frozen, hashable, validated."""
 
-import hashlib
-import json
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, Protocol, TypeAlias
 
-from headcount.errors import InvalidInput
+from typing_extensions import TypeVar
+
 from headcount.models.architecture import Architecture
-from headcount.tasks.registry import is_builtin
-from headcount.trials.task_choice import DATA, TaskChoice, _fingerprint
-from headcount.trials.training import MAX_SEED, METRICS, Training
+from headcount.trials.identity import as_json, essential, hashed, written
+from headcount.trials.task_choice import Task, TaskChoice
+from headcount.trials.training import MAX_SEED, Training
 from headcount.validation import check_integer, check_number
+from headcount.version import ALGORITHM
 
-MAX_DATA_BYTES = 4 << 30
-# Options that came after the first results: where they have their usual value, a trial keeps its old hash.
-LATER_OPTIONS = (
-    ("training", "polish_steps", 0),
-    ("training", "loss", "squared"),
-    ("architecture", "class_reads", "last"),
-    ("architecture", "positions_start", "drawn"),
-)
+
+class Shape(Protocol):
+    """What rows and packs need to know of a model's shape, whatever the model."""
+
+    @property
+    def token_dim(self) -> int:
+        """The size of a token, d."""
+
+    @property
+    def heads(self) -> int:
+        """How many heads, h."""
+
+    @property
+    def head_dim(self) -> int:
+        """The size of a head, n."""
+
+    @property
+    def layers(self) -> int:
+        """How many layers, L."""
+
+    @property
+    def width(self) -> int:
+        """The width E = n·h."""
+
+    @property
+    def encoder_hidden(self) -> tuple[int, ...]:
+        """The hidden widths of the networks that read a token."""
+
+    @property
+    def precision(self) -> str:
+        """Of matrix products."""
+
+    def counted_parameters(self) -> int:
+        """How many parameters are counted, M."""
+
+
+TaskT = TypeVar("TaskT", bound=Task, covariant=True, default=Task)
+ShapeT = TypeVar("ShapeT", bound=Shape, covariant=True, default=Shape)
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One member: what it learns, what it is, how and from where it starts."""
+class Trial(Generic[TaskT, ShapeT]):
+    """One member: what it learns, what it is, how and from where it starts.
 
-    task: TaskChoice
+    `Trial` alone stands for any of them; the trainer is chosen by the type of `task`.
+    """
+
+    task: TaskT
     length: int
-    architecture: Architecture
+    architecture: ShapeT
     learning_rate: float = 3e-3
     seed: int = 0
     training: Training = field(default_factory=Training)
@@ -38,39 +72,38 @@ class Trial:
         check_integer("length", self.length, at_least=1)
         check_integer("seed", self.seed, at_least=0, at_most=MAX_SEED)
         check_number("learning_rate", self.learning_rate, above=0)
-        recipe = self.training
-        if recipe.loss != "squared" and self.task.name != DATA:
-            raise InvalidInput(f"loss = {recipe.loss!r}: allowed is squared, since the task has no labels")
-        samples = recipe.train_samples + recipe.validation_samples + recipe.test_samples
-        size = 4 * samples * self.length * self.architecture.token_dim
-        if size > MAX_DATA_BYTES:
-            raise InvalidInput(
-                f"train_samples = {recipe.train_samples}: with validation and test samples, at length "
-                f"{self.length}, that is {size / 2**30:,.0f} GiB of data; allowed are {MAX_DATA_BYTES >> 30}"
-            )
+        self.task.check(self.length, self.architecture.token_dim, self.training)
 
     @property
     def metric(self) -> str:
         """What its errors are."""
-        return METRICS[self.training.loss]
+        return self.task.metric(self.training)
 
     @cached_property
     def id(self) -> str:
-        """A hash of everything that decides the result: the key of a row, on every machine."""
-        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+        """The key of its row on every machine: a hash of all that decides the result."""
+        return key_of(self._written(), type(self.architecture))
 
     def to_json(self) -> str:
-        """All fields, in an order that never changes; for a task of your own, also what it computes."""
-        parts = {part: _written(getattr(self, part)) for part in ("task", "architecture", "training")}
-        written: dict[str, Any] = {**_written(self), **parts}
-        if self.task.name != DATA and not is_builtin(self.task.name):
-            written["task"]["fingerprint"] = _fingerprint(self.task, self.length)
-        for part, option, usual in LATER_OPTIONS:
-            if written[part][option] == usual:  # as if it had never been thought of
-                del written[part][option]
-        return json.dumps(written, sort_keys=True, default=lambda number: number.item())  # of NumPy
+        """All fields, and the version of the training algorithm."""
+        return as_json(self._written())
+
+    def _written(self) -> dict[str, Any]:
+        fields = {"algorithm": ALGORITHM, **written(self)}
+        if version := self.task.version:
+            fields["task"]["version"] = version
+        return fields
 
 
-def _written(part: Any) -> dict[str, Any]:
-    """The fields of a dataclass of plain values: `asdict`, but quick enough for every member of a sweep."""
-    return {field.name: getattr(part, field.name) for field in fields(part)}
+def key_of(written: Mapping[str, Any], shape: type) -> str:
+    """The key of a trial from its written form and the class of its shape.
+
+    Two classes of shapes may have the same fields beside those at their default, so that the class counts.
+    """
+    identity = essential(Trial, written, task=Task, architecture=shape)
+    identity["architecture"]["class"] = shape.__name__
+    return hashed(identity)
+
+
+# A member of the paper's class, on a task of the library, a registered one or a user's data.
+TaskTrial: TypeAlias = Trial[TaskChoice, Architecture]

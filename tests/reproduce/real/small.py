@@ -9,10 +9,10 @@ from headcount.data.msmarco.texts import Texts
 from headcount.models.encoder import EncoderShape
 from headcount.models.reranker import JoinedShape, RerankerShape
 from headcount.models.vit import VitShape
-from headcount.reproduce.real.loaded import remember
 from headcount.reproduce.real.ranking import EmbeddedRankings
-from headcount.reproduce.real.trial import RealData, RealTrial
+from headcount.reproduce.real.trial import RealData
 from headcount.trials.training import Training
+from headcount.trials.trial import Trial
 
 
 def images(count=200, seed=0):
@@ -31,7 +31,7 @@ def images(count=200, seed=0):
 
 def image_trial(seed=0, *, heads=2, side=32, steps=40, data=None, **options):
     data = data or images()
-    choice = RealData.of("cifar10", fingerprint=remember(data, data.train_images, data.train_labels))
+    choice = RealData.read("cifar10", data, data.train_images, data.train_labels)
     shape = VitShape(side, 8, 10, EncoderShape(heads, 8, 2, 32, **options))
     training = Training(
         steps=steps,
@@ -41,7 +41,7 @@ def image_trial(seed=0, *, heads=2, side=32, steps=40, data=None, **options):
         validation_samples=len(data.test_labels),
         loss="cross_entropy",
     )
-    return RealTrial(choice, shape.length, shape, 3e-3, seed, training)
+    return Trial(choice, shape.length, shape, 3e-3, seed, training)
 
 
 def rankings(queries=120, candidates=8, width=12, seed=0):
@@ -75,7 +75,7 @@ def rankings(queries=120, candidates=8, width=12, seed=0):
 
 def ranking_trial(seed=0, *, length=4, heads=2, steps=60, data=None, joined=False):
     data = data or rankings()
-    choice = RealData.of("msmarco", fingerprint=remember(data, data.queries, data.passages))
+    choice = RealData.read("msmarco", data, data.queries, data.passages)
     encoder, embedding = EncoderShape(heads, 8, 2, 32), data.queries.shape[1]
     shape = JoinedShape(encoder, embedding, 2, 3) if joined else RerankerShape(encoder, embedding)
     training = Training(
@@ -86,4 +86,4 @@ def ranking_trial(seed=0, *, length=4, heads=2, steps=60, data=None, joined=Fals
         validation_samples=len(data.rankings.validation),
         loss="cross_entropy",
     )
-    return RealTrial(choice, length, shape, 1e-2, seed, training)
+    return Trial(choice, length, shape, 1e-2, seed, training)

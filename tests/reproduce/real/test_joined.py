@@ -11,6 +11,7 @@ from reproduce.real.small import ranking_trial, rankings
 from headcount.data.msmarco.embeddings import FrozenEmbeddings
 from headcount.data.msmarco.texts import texts_of
 from headcount.reproduce.real.joined import ENDED, Embedding, first_tokens
+from headcount.reproduce.real.trial import problem_of, samples_of
 
 
 def frozen(seed=0, words=30, places=9, width=6):
@@ -38,8 +39,8 @@ def test_texts_are_cut_and_filled_up(kind):
 @pytest.fixture
 def whole():
     """A problem, its model and samples, and the sequence of its first list."""
-    problem = ranking_trial(joined=True).problem
-    samples = jax.device_put(problem.samples())
+    trial = ranking_trial(joined=True)
+    problem, samples = problem_of(trial), jax.device_put(samples_of(trial))
     return problem, problem.start(0), samples, problem.read(samples.texts, samples.train[np.array([0])])
 
 

@@ -1,6 +1,8 @@
 """Members on real data go through the same run, store and frame as all others."""
 
+import gc
 import json
+import weakref
 from dataclasses import replace
 from functools import partial
 
@@ -13,7 +15,7 @@ from headcount.engine.device import this_machine
 from headcount.engine.trainers import plan_all
 from headcount.errors import InvalidInput
 from headcount.reproduce.real.images import its_own_keys
-from headcount.reproduce.real.training import RealTraining
+from headcount.reproduce.real.trial import problem_of, samples_of, train_real
 from headcount.results.store import Store, read_results
 from headcount.running.executor import run
 from headcount.trials.machine import Machine
@@ -21,7 +23,7 @@ from headcount.trials.machine import Machine
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
 QUICKLY = {"xla_backend_optimization_level": 0}  # a test compiles longer than it computes
-TRAINERS = {"images": image_trial, "passages": ranking_trial, "words": partial(ranking_trial, joined=True)}
+KINDS = {"images": image_trial, "passages": ranking_trial, "words": partial(ranking_trial, joined=True)}
 
 
 def trained(trials, folder, **options):
@@ -30,9 +32,9 @@ def trained(trials, folder, **options):
     return read_results(folder)
 
 
-@pytest.mark.parametrize("kind", TRAINERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_members_learn_and_their_rows_say_how_well(kind, tmp_path):
-    trials = [TRAINERS[kind](seed) for seed in (0, 1)]
+    trials = [KINDS[kind](seed) for seed in (0, 1)]
     frame = trained(trials, tmp_path)
     assert list(frame["trial"]) == [trial.id for trial in sorted(trials, key=lambda trial: trial.seed)]
     assert (frame["metric"] == "share wrong").all() and (frame["status"] == "done").all()
@@ -44,12 +46,12 @@ def test_members_learn_and_their_rows_say_how_well(kind, tmp_path):
         assert scores["train_accuracy"] <= scores["train_mrr"] <= 1
 
 
-@pytest.mark.parametrize("kind", TRAINERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_members_side_by_side_train_as_they_do_alone(kind):
     """What a GPU runs, one vmapped program, and what a core runs, one member after the other; in float64."""
-    trials = [replaced(TRAINERS[kind](seed), evaluate_every=4) for seed in (0, 1)]
+    trials = [replaced(KINDS[kind](seed), evaluate_every=4) for seed in (0, 1)]
     (pack,) = plan_all(trials, this_machine())
-    training = RealTraining(pack, this_machine())
+    training = train_real(pack, this_machine())
     program, (state, courses), (samples, _) = training._advancing(1)
     with jax.enable_x64(True):
         state = replace(state, model=doubled(state.model), optimizer=doubled(state.optimizer))
@@ -78,7 +80,7 @@ def test_killed_half_way_it_goes_on_to_the_same_end(tmp_path):
     store = Store(tmp_path / "parts")
     store.prepare()
     (pack,) = plan_all(trials, this_machine())
-    training = RealTraining(pack, this_machine())
+    training = train_real(pack, this_machine())
     training.chunk()
     assert 0 < training.step < 40
     store.save(pack, training.state, seconds=1.0)
@@ -90,10 +92,11 @@ def test_weights_are_kept_where_a_run_is_asked_to(tmp_path):
     trial = ranking_trial()
     trained([trial], tmp_path, keep_models=True)
     model = Store(tmp_path).model(trial)
-    samples = jax.device_put(trial.problem.samples())
-    answers = trial.problem.answers(model, samples)
-    scores = trial.problem.measures(answers, samples)
-    kept = Store(tmp_path).test_outputs(trial)
+    problem, samples = problem_of(trial), jax.device_put(samples_of(trial))
+    answers = problem.answers(model, samples)
+    scores = problem.measures(answers, samples)
+    assert Store(tmp_path).test_outputs(trial) is None, "there is no test split"
+    kept = Store(tmp_path).train_outputs(trial)
     np.testing.assert_allclose(answers["train"][: len(kept)], kept, atol=1e-4)
     right = (kept.argmax(axis=1) == np.asarray(samples.train.label)).mean()
     assert right == pytest.approx(float(scores["train_accuracy"]))
@@ -121,23 +124,32 @@ def test_packs_hold_members_of_one_shape_and_fit_the_memory():
     trials = [image_trial(seed, heads=heads) for heads in (1, 2) for seed in (0, 1, 2)]
     packs = plan_all(trials, Machine("gpu", "a GPU", memory=1 << 30, lanes=1))
     assert [len(pack.trials) for pack in packs] == [3, 3]
-    with pytest.raises(InvalidInput, match="one member needs"):
+    with pytest.raises(InvalidInput, match="expected a member of at most"):
         plan_all(trials, Machine("gpu", "a small one", memory=1 << 10, lanes=1))
 
 
 def test_data_that_was_not_loaded_is_asked_for():
     trial = image_trial()
-    unknown = replace(trial, task=type(trial.task).of("cifar10", fingerprint="0" * 16))
-    with pytest.raises(InvalidInput, match="load it before"):
-        unknown.problem.samples()
+    with pytest.raises(InvalidInput, match="data: expected a data set"):
+        samples_of(replace(trial, task=trial.task.with_data(None)))
+
+
+def test_what_programs_are_compiled_for_holds_no_data():
+    data = images()
+    trial, other = image_trial(data=data), image_trial(data=images(seed=1))
+    assert problem_of(trial) == problem_of(other) and hash(problem_of(trial)) == hash(problem_of(other))
+    samples, problem, watched = samples_of(trial), problem_of(trial), weakref.ref(data)
+    del data, trial
+    gc.collect()
+    assert watched() is None and problem is not None and len(samples.train.y)
 
 
 @pytest.mark.parametrize("placed_once", [True, False])
 def test_an_image_keeps_its_place_only_where_that_is_asked_for(placed_once):
     """Of one image alone, the loss moves from visit to visit with its place and with nothing else."""
     trial = image_trial(side=64, data=images(10))
-    problem = replace(trial.problem, train_images=1, placed_once=placed_once)
-    model, samples = problem.start(0), problem.samples()
+    problem = replace(problem_of(trial), train_images=1, placed_once=placed_once)
+    model, samples = problem.start(0), problem.samples(trial.task.data)
     losses = {float(problem.loss(model, samples, jax.random.PRNGKey(step), 1)[0]) for step in range(6)}
     scores = problem.answers(model, samples)["train"]
     where_judged = float(-jax.nn.log_softmax(scores)[0, samples.train.y[0]])
@@ -148,17 +160,18 @@ def test_an_image_keeps_its_place_only_where_that_is_asked_for(placed_once):
 def test_data_that_places_images_once_is_other_data():
     trial = image_trial(side=64)
     once = replace(trial, task=trial.task.placing_once())
-    assert once.id != trial.id and once.problem.placed_once and not trial.problem.placed_once
+    assert once.id != trial.id
+    assert problem_of(once).placed_once and not problem_of(trial).placed_once
 
 
-@pytest.mark.parametrize("kind", TRAINERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_salience_is_how_the_right_answers_score_moves(kind):
     """Beside differences of scores, for one token of one sample; in float64."""
-    trial = TRAINERS[kind]()
-    problem = trial.problem
+    trial = KINDS[kind]()
+    problem = problem_of(trial)
     with jax.enable_x64(True):
         model = jax.tree.map(lambda leaf: jax.numpy.asarray(leaf, jax.numpy.float64), problem.start(0))
-        samples = jax.device_put(problem.samples())
+        samples = jax.device_put(samples_of(trial))
         moved = np.asarray(jax.jit(problem.salience)(model, samples))
         if kind == "images":
             tokens, label = (

@@ -13,9 +13,8 @@ from headcount.commands.cli import app
 from headcount.engine.device import this_machine
 from headcount.errors import InvalidInput
 from headcount.reproduce.catalogue import REAL_ITEMS
-from headcount.reproduce.real.loaded import remember
 from headcount.reproduce.real.transition import right_answers, transitions
-from headcount.reproduce.real.trial import RealData
+from headcount.reproduce.real.trial import RealData, problem_of
 from headcount.reproduce.real.variants import (
     GRID,
     HEADS_FIXED,
@@ -43,7 +42,7 @@ def bound(name):
     else:
         data = rankings(candidates=64, queries=200)
         arrays = (data.queries,)
-    return replace(REAL_ITEMS[name], data=RealData.of(name, fingerprint=remember(data, *arrays)))
+    return replace(REAL_ITEMS[name], data=RealData.read(name, data, *arrays))
 
 
 @pytest.mark.parametrize("name", REAL_ITEMS)
@@ -106,10 +105,12 @@ def test_in_full_the_grid_has_more_beside_it():
 def test_images_that_keep_their_place_are_another_grid_with_the_same_shortest_length():
     item, recipe = bound("cifar10"), FULL.with_seeds(1)
     named = item.named(recipe)
-    assert all(trial.problem.placed_once for trial in named[PLACED_ONCE])
+    assert all(problem_of(trial).placed_once for trial in named[PLACED_ONCE])
     assert {trial.length for trial in named[PLACED_ONCE]} < {trial.length for trial in named[GRID]}
     rows = [
-        row(trial, 0.1 + trial.problem.placed_once) for name in (GRID, PLACED_ONCE) for trial in named[name]
+        row(trial, 0.1 + problem_of(trial).placed_once)
+        for name in (GRID, PLACED_ONCE)
+        for trial in named[name]
     ]
     table = {panel.title: panel.table for panel in item.panels(item.rows(pd.DataFrame(rows), recipe))}
     medians = table[f"training samples that are wrong: {PLACED_ONCE}"].groupby("length")["median"].mean()
@@ -218,7 +219,7 @@ def test_the_estimator_is_asked_at_every_length(tmp_path):
         alone = trial.architecture.heads == 1
         outputs = 4 * random.normal(size=(90, 4)) if alone else agreed + 1e-3 * random.normal(size=(90, 4))
         error = 0.6 if alone else 0.1
-        made = Outcome(trial.problem.start(0), error, error, error, 1, False, outputs)
+        made = Outcome(problem_of(trial).start(0), error, error, np.nan, 1, False, outputs, "train")
         store.keep(trial, made)
         row = Row.of(trial, made, this_machine(), seconds=1.0)
         store.write(Pack((trial,), trial.architecture), [row])

@@ -15,13 +15,11 @@ from headcount.models.encoder import EncoderShape
 from headcount.models.vit import VitShape
 from headcount.reproduce.real.images import balanced
 from headcount.reproduce.real.item import real_item
-from headcount.reproduce.real.loaded import loaded, remember
 from headcount.reproduce.real.paper import CIFAR10_TRAIN, CIFAR10_VALIDATION
 from headcount.reproduce.real.trial import RealData, RealTrial
 from headcount.reproduce.real.variants import GRID, PLACED_ONCE, Trials, replicated, with_controls
 from headcount.reproduce.recipe import Recipe
 from headcount.trials.training import Training
-from headcount.trials.trial import Trial
 
 LAYERS, HEAD_DIM, DROPOUT, PATCH = 4, 16, 0.1, 4
 HEADS, SIDES = (1, 2, 4, 8, 10, 12, 16), (32, 48, 64)
@@ -38,14 +36,14 @@ def load(folder: Path | str, *, quick: bool = False) -> RealData:
         *balanced(whole.train_images, whole.train_labels, IMAGES),
         *balanced(whole.test_images, whole.test_labels, CHECKED),
     )
-    return RealData.of("cifar10", fingerprint=remember(Cifar10(*arrays), *arrays))
+    return RealData.read("cifar10", Cifar10(*arrays), *arrays)
 
 
 def make(recipe: Recipe, data: RealData) -> Trials:
     """The grid; and, at the shorter lengths, heads at one width and widths at one number of heads."""
     heads, sides = (QUICK_HEADS, QUICK_SIDES) if recipe.quick else (HEADS, SIDES)
     patch = QUICK_PATCH if recipe.quick else PATCH
-    training = _training(recipe, loaded(data.fingerprint, Cifar10))
+    training = _training(recipe, data.data)
 
     def trials(encoder: EncoderShape, side: int) -> Iterator[RealTrial]:
         shape = VitShape(side, patch, len(CLASSES), replace(encoder, layers=LAYERS, dropout=DROPOUT))
@@ -65,18 +63,17 @@ def make(recipe: Recipe, data: RealData) -> Trials:
     return found if recipe.quick else {**found, PLACED_ONCE: tuple(placed_once(found[GRID]))}
 
 
-def placed_once(trials: Iterable[Trial]) -> Iterator[Trial]:
+def placed_once(trials: Iterable[RealTrial]) -> Iterator[RealTrial]:
     """The same trials, every image at one place of its frame: those at which it can have more than one."""
     for trial in trials:
-        shape: object = trial.architecture
-        assert isinstance(shape, VitShape) and isinstance(trial.task, RealData)
-        if shape.side > min(SIDES):
+        assert isinstance(trial.architecture, VitShape)
+        if trial.architecture.side > min(SIDES):
             yield replace(trial, task=trial.task.placing_once())
 
 
 def _training(recipe: Recipe, data: Cifar10) -> Training:
-    most, epochs = (QUICK_IMAGES, QUICK_EPOCHS) if recipe.quick else (IMAGES, EPOCHS)
-    images, checked = min(most, len(data.train_labels)), min(most, CHECKED, len(data.test_labels))
+    max_images, epochs = (QUICK_IMAGES, QUICK_EPOCHS) if recipe.quick else (IMAGES, EPOCHS)
+    images, checked = min(max_images, len(data.train_labels)), min(max_images, CHECKED, len(data.test_labels))
     an_epoch = -(-images // BATCH)
     return Training(
         steps=epochs * an_epoch,

@@ -15,7 +15,6 @@ from headcount.data.cifar10.files import Cifar10
 from headcount.data.cifar10.frames import framed, patches, random_corner
 from headcount.models.network import Parameter
 from headcount.models.vit import Vit, VitShape
-from headcount.reproduce.real.loaded import loaded
 from headcount.reproduce.real.problem import Answers, loss_and_share_right, ranks
 
 # Of the pixels of the training images, a colour each.
@@ -31,7 +30,7 @@ class Images(eqx.Module):
 
 
 class ImageSamples(eqx.Module):
-    """What members learn from, and what they are judged by."""
+    """What members learn from, and what they are evaluated on."""
 
     train: Images
     validation: Images
@@ -39,14 +38,13 @@ class ImageSamples(eqx.Module):
 
 @dataclass(frozen=True)
 class ImageProblem:
-    """`fingerprint` says which images were loaded; so many of each class are used, the first ones.
+    """So many images in all, the first ones of each class.
 
-    With `placed_once` a training image stays at one random place of its frame, where it is judged too; else
-    it has a new place at each visit.
+    With `placed_once` a training image stays at one random place of its frame, where it is evaluated too;
+    else it has a new place at each visit.
     """
 
     shape: VitShape
-    fingerprint: str
     train_images: int
     validation_images: int
     placed_once: bool = False
@@ -55,9 +53,8 @@ class ImageProblem:
         """A vision transformer at its random start."""
         return Vit.initialise(self.shape, seed)
 
-    def samples(self) -> ImageSamples:
+    def samples(self, data: Cifar10) -> ImageSamples:
         """The first images of each class."""
-        data = loaded(self.fingerprint, Cifar10)
         return ImageSamples(
             Images(*balanced(data.train_images, data.train_labels, self.train_images)),
             Images(*balanced(data.test_images, data.test_labels, self.validation_images)),

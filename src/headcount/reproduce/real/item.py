@@ -20,9 +20,9 @@ from headcount.validation import shown
 
 @dataclass(frozen=True)
 class RealItem(Item):
-    """An item whose data a person has to bring.
+    """An item whose data the user has to provide.
 
-    - `load`: reads a folder, what a quick run needs or all; `options`: what else it may be told.
+    - `load`: reads a folder, what a quick run needs or all; `options`: what else it takes.
     - `make`: the trials of the grid and of its controls, by name.
     - `where`: what the folder may hold, and where to get it.
     """
@@ -38,9 +38,9 @@ class RealItem(Item):
         """The item with its data read."""
         for option, value in options.items():
             if option not in self.options:
-                raise InvalidInput(f"{option} = {shown(value)}: {self.name} knows no --{option}")
+                raise InvalidInput(f"{option}: {self.name} has no such option, got {shown(value)}")
         if folder is None:
-            raise InvalidInput(f"data = None: {self.name} needs --data FOLDER with {self.where}")
+            raise InvalidInput(f"data: expected --data FOLDER with {self.where}, got none")
         return replace(self, data=self.load(folder, quick=quick, **options))
 
     def keeps_models(self, recipe: Recipe) -> bool:

@@ -84,11 +84,11 @@ class JoinedRanking(RankingProblem):
     def read(self, texts: Words, lists: ListSamples) -> tuple[Float[Array, "list token embedding"], Around]:
         """The vectors of the candidates' tokens, and what stands around them."""
         asked = jnp.asarray(texts.queries)[lists.query]
-        told = jnp.asarray(texts.passages)[lists.candidates]
-        vectors = texts.embedding(told, PASSAGE)
-        there = jnp.concatenate([asked, told.reshape(len(told), -1)], axis=1) != ENDED
+        passages = jnp.asarray(texts.passages)[lists.candidates]
+        vectors = texts.embedding(passages, PASSAGE)
+        there = jnp.concatenate([asked, passages.reshape(len(passages), -1)], axis=1) != ENDED
         around = Around(texts.embedding(asked, QUERY), there)
-        return vectors.reshape(len(told), -1, vectors.shape[-1]), around
+        return vectors.reshape(len(passages), -1, vectors.shape[-1]), around
 
     def scores(
         self,

@@ -16,7 +16,6 @@ from headcount.data.msmarco.source import SITE, Options
 from headcount.models.encoder import EncoderShape
 from headcount.models.reranker import JoinedShape, RerankerShape
 from headcount.reproduce.real.item import real_item
-from headcount.reproduce.real.loaded import loaded, remember
 from headcount.reproduce.real.paper import MSMARCO_TRAIN, MSMARCO_VALIDATION
 from headcount.reproduce.real.ranking import EmbeddedRankings
 from headcount.reproduce.real.trial import RealData, RealTrial
@@ -34,7 +33,6 @@ from headcount.reproduce.real.variants import (
 )
 from headcount.reproduce.recipe import Recipe
 from headcount.trials.training import Training
-from headcount.trials.trial import Trial
 
 LAYERS, HEAD_DIM, DROPOUT = 2, 32, 0.0
 HEADS, LENGTHS = (1, 2, 4, 6, 8, 12, 16), (8, 16, 32, 64)
@@ -59,13 +57,13 @@ def load(
     data = EmbeddedRankings.of(rankings, frozen_embeddings(tables or folder))
     splits = (rankings.train, rankings.validation)
     lists = [part for lists in splits for part in (lists.query, lists.candidates, lists.label)]
-    return RealData.of("msmarco", fingerprint=remember(data, data.queries, data.passages, *lists))
+    return RealData.read("msmarco", data, data.queries, data.passages, *lists)
 
 
 def make(recipe: Recipe, data: RealData) -> Trials:
     """The grid; and, at the shorter lengths, heads at one width and widths at one number of heads."""
     heads, lengths = (QUICK_HEADS, QUICK_LENGTHS) if recipe.quick else (HEADS, LENGTHS)
-    given = loaded(data.fingerprint, EmbeddedRankings)
+    given: EmbeddedRankings = data.data
     training, embedding = _training(recipe, given), given.queries.shape[1]
 
     def trials(encoder: EncoderShape, length: int) -> Iterator[RealTrial]:
@@ -89,11 +87,11 @@ def make(recipe: Recipe, data: RealData) -> Trials:
     encoder = EncoderShape(count, HEAD_DIM, LAYERS, FEEDFORWARD * count * HEAD_DIM, precision=FAST)
     joined = replicated(recipe, data, JoinedShape(encoder, embedding), length, RATE, training)
 
-    def again(trials: Iterable[Trial], epochs: int) -> tuple[Trial, ...]:
+    def again(trials: Iterable[RealTrial], epochs: int) -> tuple[RealTrial, ...]:
         training = _training(recipe, given, epochs=epochs)
         return tuple(replace(trial, training=training) for trial in trials)
 
-    def of_grid(heads: Sequence[int]) -> Iterator[Trial]:
+    def of_grid(heads: Sequence[int]) -> Iterator[RealTrial]:
         return (trial for trial in found[GRID] if trial.architecture.heads in heads)
 
     few, many = min(FEW_HEADS), max(FEW_HEADS)

@@ -20,8 +20,8 @@ class Problem(Protocol):
     def start(self, seed: int) -> Model:
         """A model at its random start, in NumPy arrays."""
 
-    def samples(self) -> Samples:
-        """All that members of any seed learn from and are judged by, in NumPy arrays."""
+    def samples(self, data: Any) -> Samples:
+        """All that members of any seed learn from and are evaluated on: NumPy arrays, of what was read."""
 
     def loss(
         self, model: Model, samples: Samples, key: PRNGKeyArray, batch_size: int

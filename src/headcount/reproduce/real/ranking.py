@@ -14,7 +14,6 @@ from headcount.data.msmarco.embeddings import FrozenEmbeddings
 from headcount.data.msmarco.rankings import Lists, Rankings
 from headcount.models.network import Parameter
 from headcount.models.reranker import RerankerShape
-from headcount.reproduce.real.loaded import loaded
 from headcount.reproduce.real.problem import Answers, Model, loss_and_share_right, ranks
 
 BLOCK, SALIENT_LISTS = 128, 256
@@ -67,10 +66,9 @@ class RankingSamples(eqx.Module):
 
 @dataclass(frozen=True)
 class RankingProblem(ABC):
-    """`fingerprint` says which rankings were loaded; the first queries of each split are used."""
+    """Lists of `length` candidates; the first queries of each split are used."""
 
     shape: RerankerShape
-    fingerprint: str
     length: int
     train_queries: int
     validation_queries: int
@@ -98,9 +96,8 @@ class RankingProblem(ABC):
     ) -> Float[Array, "list candidate"]:
         """A score for each candidate."""
 
-    def samples(self) -> RankingSamples:
+    def samples(self, data: EmbeddedRankings) -> RankingSamples:
         """All texts, and the lists at T candidates."""
-        data = loaded(self.fingerprint, EmbeddedRankings)
         at = data.rankings.at(self.length)
         return RankingSamples(
             self.texts(data),

@@ -1,6 +1,6 @@
 """The training of a pack on real data: members of one shape that share their samples on the device.
 
-Nothing is selected: the state after the last step is the one that is judged.
+Nothing is selected: the state after the last step is the one that is evaluated.
 """
 
 from dataclasses import replace
@@ -39,13 +39,21 @@ class Learner(eqx.Module):
 class RealTraining(ChunkByChunk):
     """The same to a run as `PackTraining` is, for models and samples of another kind."""
 
-    def __init__(self, pack: Pack, machine: Machine, *, state: Learner | None = None) -> None:
+    def __init__(
+        self,
+        pack: Pack,
+        machine: Machine,
+        problem: Problem,
+        samples: Samples,
+        *,
+        state: Learner | None = None,
+    ) -> None:
         self.pack, self.machine, self.tuned = pack, machine, False
         self.training = pack.trials[0].training
-        self.problem: Problem = problem_of(pack)
-        self.samples: Samples = on_all_devices(jax.device_put(self.problem.samples()), machine)
+        self.problem, self.on_host = problem, samples
+        self.samples: Samples = on_all_devices(jax.device_put(samples), machine)
         self.schedules = stack(Schedule.of(trial) for trial in pack.trials)
-        self.state = initial_learners(pack) if state is None else state
+        self.state = initial_learners(pack, problem) if state is None else state
 
     @property
     def errors(self) -> Float[np.ndarray, " member"]:
@@ -56,12 +64,11 @@ class RealTraining(ChunkByChunk):
         """Every member as it is after its last step, judged on all samples."""
         models, diverged = jax.device_get((self.state.model, self.state.diverged))
         answers, moved = jax.device_get(for_each_member(*self._judging, self.machine))
-        samples = self.problem.samples()
         found = []
         for place in range(len(self.pack.trials)):
             own = {split: scores[place] for split, scores in answers.items()}
             measures = {
-                **self.problem.measures(own, samples),
+                **self.problem.measures(own, self.on_host),
                 "tokens_that_matter": Salience.of(moved[place]).typical(SALIENT, QUANTILE),
             }
             found.append(
@@ -69,10 +76,11 @@ class RealTraining(ChunkByChunk):
                     model=jax.tree.map(lambda leaf, place=place: leaf[place], models),
                     train_error=1 - measures["train_accuracy"],
                     validation_error=1 - measures["validation_accuracy"],
-                    test_error=np.nan,  # nothing is selected, so that validation serves as the test
+                    test_error=np.nan,  # no test split: nothing is selected, so that validation serves as one
                     best_step=self.training.steps,
                     diverged=bool(diverged[place]),
-                    test_outputs=own["train"][:KEPT],
+                    outputs=own["train"][:KEPT],
+                    outputs_of="train",
                     scores=measures,
                 )
             )
@@ -87,20 +95,14 @@ class RealTraining(ChunkByChunk):
         return partial(judge, problem=self.problem), (self.state.model,), (self.samples,)
 
 
-def problem_of(pack: Pack) -> Problem:
-    """What the members of a pack learn."""
-    made: Problem = pack.trials[0].problem  # type: ignore[attr-defined]  # a RealTrial, which imports this
-    return made
-
-
 def optimizer(training: Training) -> optax.GradientTransformation:
     """The same as on synthetic tasks, over all parameters as one vector: a program of far fewer parts."""
     return optax.flatten(member.optimizer(training))
 
 
-def initial_learners(pack: Pack) -> Learner:
+def initial_learners(pack: Pack, problem: Problem) -> Learner:
     """Every member at its own random start."""
-    problem, training = problem_of(pack), pack.trials[0].training
+    training = pack.trials[0].training
     models = stack(problem.start(trial.seed) for trial in pack.trials)
     with jax.default_device(jax.local_devices(backend="cpu")[0]):  # zeros and copies: nothing for a GPU
         state: Learner = jax.device_get(jax.vmap(partial(begin, training=training))(models))
@@ -154,5 +156,5 @@ def judge(
 
 
 def _alike(training: Training) -> Training:
-    """The training less what a program need not know: how long it lasts is told to members as a number."""
+    """The training less what a program need not know: how long it lasts reaches members as a number."""
     return replace(training, steps=training.evaluate_every, warmup=0, data_seed=0)

@@ -7,15 +7,14 @@ import numpy as np
 from headcount.estimate.curve import Curve, Tried
 from headcount.estimate.verdict import Estimate, decide
 from headcount.reproduce.claims import Verdict
-from headcount.reproduce.real.trial import RealTrial
+from headcount.reproduce.real.trial import RealTrial, samples_of
 from headcount.results.store import Store
-from headcount.trials.trial import Trial
 
 MIN_HEAD_COUNTS = 5  # of heads: the three largest are what the others are held against
 STILL_FALLS = 0.01  # of all samples
 
 
-def transitions(trials: Sequence[Trial], store: Store) -> list[Verdict]:
+def transitions(trials: Sequence[RealTrial], store: Store) -> list[Verdict]:
     """The estimate at every length, from what members put out for training samples.
 
     Training accuracy is what the paper locates its transition by, so members are selected and compared on
@@ -33,7 +32,7 @@ def transitions(trials: Sequence[Trial], store: Store) -> list[Verdict]:
                 surprise(outputs, right_answers(trial)[: len(outputs)]),
             )
             for trial in members
-            if (outputs := store.test_outputs(trial)) is not None
+            if (outputs := store.train_outputs(trial)) is not None
         )
         claim = f"at T = {length}, the estimator sees a transition"
         if len({member.heads for member in tried}) < MIN_HEAD_COUNTS:
@@ -65,10 +64,9 @@ def _judged(claim: str, found: Estimate, tried: Sequence[Tried]) -> Verdict:
     )
 
 
-def right_answers(trial: Trial) -> np.ndarray:
+def right_answers(trial: RealTrial) -> np.ndarray:
     """The places of the right answers among the outputs, for the training samples."""
-    assert isinstance(trial, RealTrial)
-    train = trial.problem.samples().train
+    train = samples_of(trial).train
     return np.asarray(train.label if hasattr(train, "label") else train.y)
 
 

@@ -1,12 +1,9 @@
 """What is trained of a real-data experiment: the paper's grid, and what stands beside it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
 
 from headcount.models.encoder import EncoderPrecision, EncoderShape
-from headcount.models.reranker import RerankerShape
-from headcount.models.vit import VitShape
-from headcount.reproduce.real.trial import RealData, RealTrial
+from headcount.reproduce.real.trial import RealData, RealShape, RealTrial
 from headcount.reproduce.recipe import Recipe
 from headcount.trials.training import Training
 from headcount.trials.trial import Trial
@@ -19,16 +16,15 @@ SHORTER_CORNERS = "6 epochs, heads alone and width alone"
 OTHER_GRIDS = (PLACED_ONCE, SHORTER, LONGER)
 FAST: EncoderPrecision = "bfloat16"
 FEEDFORWARD = 4  # times the width
-Trials = Mapping[str, tuple[Trial, ...]]
-Shape = VitShape | RerankerShape
+Trials = Mapping[str, tuple[RealTrial, ...]]
 
 
 def replicated(
-    recipe: Recipe, data: RealData, shape: Shape, length: int, rate: float, training: Training
+    recipe: Recipe, data: RealData, shape: RealShape, length: int, rate: float, training: Training
 ) -> Iterator[RealTrial]:
     """A member of this shape from every seed."""
     for seed in range(recipe.first_seed, recipe.first_seed + recipe.seeds):
-        yield RealTrial(data, length, cast(Any, shape), rate, seed, training)
+        yield Trial(data, length, shape, rate, seed, training)
 
 
 def with_controls(
