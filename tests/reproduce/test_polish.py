@@ -2,37 +2,26 @@
 
 from dataclasses import replace
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.flatten_util import ravel_pytree
 from tiny import tiny_grid
 
 from headcount.engine import polish as polishing
 from headcount.engine.data import data_of
-from headcount.engine.polish import _moving, _normal_equations, _Problem, polish
+from headcount.engine.polish import _normal_equations, _of, _Problem, polish
 from headcount.engine.train import train
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
 
-def problem_of(trial, model):
-    model = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), model)
-    moving, fixed = eqx.partition(model, _moving(model))
-    place, restore = ravel_pytree(moving)
-    data, _ = data_of([trial])
-    problem = _Problem(restore, fixed, jnp.asarray(data.mean[0]), jnp.asarray(data.deviation[0]))
-    x, y = (jnp.asarray(part[0], jnp.float64) for part in (data.train.x, data.train.y))
-    return problem, place, x, y
-
-
 def test_normal_equations_are_those_of_the_whole_jacobian() -> None:
     (trial,) = tiny_grid(task="bowls_several", train_samples=300).trials()
-    (outcome,) = train([trial])
+    (outcome,), (data, _) = train([trial]), data_of([trial])
     with jax.enable_x64(True):
-        problem, place, x, y = problem_of(trial, outcome.model)
+        problem, place = _Problem.of(outcome.model, data, 0)
+        x, y = _of(data.train, 0)
         curvature, slope = _normal_equations(problem, place, x, y)
 
         def residuals(place):

@@ -1,4 +1,4 @@
-"""The theory on the command line: what it prints, what it keeps, and what it says to a slip."""
+"""The theory on the command line: what it prints, what it keeps, and how it refuses invalid input."""
 
 import json
 import sys
@@ -37,19 +37,8 @@ def test_construct_stays_under_its_bound(command, kind):
 
 
 def test_construct_explains_itself_in_80_columns_and_writes_weights(command, tmp_path):
-    code, out, _ = command(
-        "construct",
-        "specialise",
-        "bowls",
-        "--dimension",
-        "2",
-        "--token-dim",
-        "1",
-        "--length",
-        "4",
-        "--out",
-        "w.npz",
-    )
+    small = ("--dimension", "2", "--token-dim", "1", "--length", "4", "--out", "w.npz")
+    code, out, _ = command("construct", "specialise", "bowls", *small)
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert "measured error" in out and "proven" in out and "assumption 3" in out
@@ -61,21 +50,17 @@ def test_construct_explains_itself_in_80_columns_and_writes_weights(command, tmp
 @pytest.mark.parametrize(
     ("arguments", "fragment"),
     [
-        (["construct", "specialise", "bowls", "--epsilon", "0"], "epsilon = 0.0: allowed is"),
-        (["construct", "specialise", "bowls", "--epsilon", "nan"], "epsilon = nan"),
+        (["construct", "specialise", "bowls", "--epsilon", "0"], "epsilon: expected"),
         (["construct", "specialise", "bowls", "--epsilon", "1e-30"], "would be possible"),
         (["construct", "memorise", "bowls", "--length", "64"], "would fit"),
-        (["construct", "specialise", "bowls", "--length", "0"], "length = 0"),
         (["construct", "specialise", "bowl"], "bowls"),
         (["construct", "neither", "bowls"], "neither"),
         (["construct", "specialise", "bowls", "--out", "w.txt"], "w.txt"),
-        (["construct", "specialise", "bowls", "--positions", "some"], "first half"),
-        (["bounds", "--dimension", "0", "--heads", "1", "--head-dim", "1", "--length", "8"], "dimension = 0"),
         (["collide", "max_som"], "max_sum"),
         (["rates", "bowl"], "bowls"),
     ],
 )
-def test_a_slip_is_one_line_and_leaves_nothing(command, arguments, fragment, tmp_path):
+def test_invalid_input_is_one_line_and_leaves_nothing(command, arguments, fragment, tmp_path):
     code, out, err = command(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith("headcount: error: ") and err.count("\n") == 1
@@ -104,8 +89,8 @@ def test_collide_trains_searches_draws_and_resumes(command, tmp_path):
     kept = {path: path.stat().st_mtime_ns for path in folder.rglob("*.*") if path.suffix != ".html"}
     code, out, err = command(*COLLIDE, "--json")
     assert (code, err) == (0, "")
-    (told,) = json.loads(out)["collisions"]
-    assert row.items() <= told.items()
+    (found,) = json.loads(out)["collisions"]
+    assert row.items() <= found.items()
     assert kept == {path: path.stat().st_mtime_ns for path in kept}  # nothing is trained or searched again
 
     (folder / "collisions" / "T4-h1.json").write_text("{ damaged")
@@ -113,4 +98,4 @@ def test_collide_trains_searches_draws_and_resumes(command, tmp_path):
         path.write_bytes(b"")  # a member without its weights is trained again
     code, out, err = command(*COLLIDE, "--json")
     assert code == 0, err
-    assert json.loads(out)["collisions"] == [told]
+    assert json.loads(out)["collisions"] == [found]

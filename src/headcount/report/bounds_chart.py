@@ -11,7 +11,8 @@ import altair as alt
 import numpy as np
 
 from headcount.report.colours import head_colours
-from headcount.theory.bounds import LARGEST, QUARTER, LowerBound, Setting, lower_bound
+from headcount.theory.setting import LARGEST, Setting
+from headcount.theory.theorem import QUARTER, LowerBound, lower_bound
 
 COLUMN_WIDTH, ROW_HEIGHT = 46, 30
 LENGTHS = 8  # powers of two on the axis ...

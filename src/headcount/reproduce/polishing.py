@@ -35,7 +35,7 @@ def to_polish(item: Item, recipe: Recipe, frame: pd.DataFrame) -> list[tuple[Tri
 
 
 def polish_into(store: Store, pairs: list[tuple[Trial, Trial]]) -> Iterator[Row]:
-    """Polish what the store does not hold yet, one at a time; every row is on disk before it is told."""
+    """Polish what the store does not hold yet, one at a time; every row is on disk before it is yielded."""
     rows = {row["trial"]: row for row in store.frame().to_dict(orient="records")}
     for trained, wanted in pairs:
         if wanted.id in rows:

@@ -13,7 +13,6 @@ from headcount.models.transformer import Transformer
 from headcount.tasks.library import bowls
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.checks import check_assumptions
-from headcount.theory.bounds import Setting, lower_bound
 from headcount.theory.collisions.pigeonhole import pigeonhole
 from headcount.theory.constructions.construction import Construction
 from headcount.theory.constructions.coordinates import coordinates_of
@@ -21,7 +20,9 @@ from headcount.theory.constructions.memorise import plan_memorise
 from headcount.theory.constructions.outer import Outer
 from headcount.theory.constructions.shallow import OutOfReach
 from headcount.theory.constructions.specialise import specialise
-from headcount.validation import check_number
+from headcount.theory.setting import Setting
+from headcount.theory.theorem import lower_bound
+from headcount.validation import check_number, expected
 
 
 def geometric(smallest: float) -> tuple[float, ...]:
@@ -197,5 +198,5 @@ def gap_rates(
 def _checked(epsilons: Sequence[float]) -> tuple[float, ...]:
     checked = tuple(check_number("epsilon", epsilon, above=0) for epsilon in epsilons)
     if len(set(checked)) < 2:
-        raise InvalidInput(f"epsilons = {list(checked)}: allowed are at least two different ones")
+        raise expected("epsilons", "at least two different values", list(checked))
     return checked

@@ -68,12 +68,6 @@ def test_axis_directions_have_a_whole_face_of_minimisers() -> None:
     assert found.verdict("distinct minimisers") == "unknown"
 
 
-def test_extremes_fail_by_their_flat_hessian_alone() -> None:
-    found = check_assumptions(extremes(), length=LENGTH)
-    assert [f.clause for f in found.findings if f.verdict == "fails"] == ["positive definite Hessian"]
-    assert found.select("unique minimiser")[0].numbers["minimisers"] == [[1.0], [0.0]]
-
-
 def test_wells_that_coincide_are_not_distinct() -> None:
     found = check_assumptions(bowls(dimension=2, token_dim=1, wells=[[0.5], [0.5]]), length=LENGTH)
     assert [f.clause for f in found.findings if f.verdict == "fails"] == ["distinct minimisers"]

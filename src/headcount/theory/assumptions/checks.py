@@ -15,7 +15,7 @@ from headcount.validation import check_integer
 
 _ROUNDING = 1e-6  # a value this far outside [0, 1] is still inside
 _SAME_POINT = 1e-4  # a minimiser is found to about 1e-6
-_FLAT, _CURVED = 1e-6, 1e-3  # below: a zero eigenvalue; above: a positive one; between: cannot be told
+_FLAT, _CURVED = 1e-6, 1e-3  # below: a zero eigenvalue; above: a positive one; between: unknown
 _VANISHING = 1e-8
 _DERIVATIVES = ("value", "first derivative", "second derivative")
 

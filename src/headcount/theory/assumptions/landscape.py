@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.theory.assumptions.search import Minimum, minima
 from headcount.theory.assumptions.smoothness import Jump, find_jump
+from headcount.theory.search import Minimum, minima
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from headcount.theory.assumptions.search import Points, VectorFunction
+from headcount.theory.search import Points, VectorFunction
 
 Line = Callable[[Float[Array, ""]], Float[Array, "..."]]
 Segments = Float[np.ndarray, "segments inputs"]

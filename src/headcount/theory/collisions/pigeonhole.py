@@ -6,20 +6,21 @@ from functools import lru_cache, partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from headcount.errors import InvalidInput
 from headcount.models.transformer import Transformer
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.landscape import survey
 from headcount.theory.collisions.closest import close_pairs
+from headcount.theory.collisions.layout import Layout, layout_for
 from headcount.theory.collisions.segments import Segment, segments_of
 from headcount.theory.evaluate import representations, scores_and_values, targets
 from headcount.validation import check_integer, check_number
 
 CANDIDATES = 1_000_000
 MAX_CANDIDATES = 10_000_000
-ROUNDING = 1e-13  # representations nearer than this are equal as far as float64 can tell
+ROUNDING = 1e-13  # representations nearer than this are equal in float64
 GAP = 3  # targets of two candidates differ by this many epsilon at least
 POINTS = 8
 _FINALISTS = 64
@@ -73,7 +74,7 @@ def pigeonhole(
     """
     if model.architecture.layers > 1:
         raise InvalidInput(
-            f"layers = {model.architecture.layers}: the proof speaks of one layer; allowed is 1"
+            f"layers: expected 1, as the proof is about one layer, got {model.architecture.layers}"
         )
     check_integer("points", points, at_least=2)
     if epsilon is not None:
@@ -82,7 +83,7 @@ def pigeonhole(
     model = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), model)
     with jax.enable_x64(True):
         segments = _segments(task, seed)
-        layout = _layout(model, task, length, segments)
+        layout = layout_for(model, task, length, segments)
         segment, blocks = segments[layout.unattended], len(layout.free)
         if epsilon is None:
             epsilon = segment.reach * segment.smallest_slope / (GAP * blocks * (points + 0.5))
@@ -118,91 +119,31 @@ def _segments(task: RetrievalTask, seed: int) -> tuple[Segment, ...]:
     return segments_of(task, survey(task, seed=seed))
 
 
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """A sequence with its free positions still to be filled, and the coordinate that hides in them."""
-
-    unattended: int
-    free: Int[np.ndarray, " free"]
-    sequence: Float[np.ndarray, "length token_dim"]
-    filler: Float[np.ndarray, " token_dim"]
-
-
-def claims(
-    model: Transformer, places: Float[np.ndarray, "place token_dim"], allowed: Bool[np.ndarray, " length"]
-) -> list[tuple[int, int]]:
-    """For each head in turn the (place, position) it attends to most, at a position not yet claimed."""
-    sequences = np.broadcast_to(places[:, None], (len(places), len(allowed), places.shape[1]))
-    with jax.enable_x64(True):
-        scores, _ = scores_and_values(model, jnp.asarray(sequences))
-    free = allowed.copy()
-    claimed = []
-    for head in np.moveaxis(np.asarray(scores), 1, 0):
-        place, position = np.unravel_index(np.argmax(np.where(free, head, -np.inf)), head.shape)
-        free[position] = False
-        claimed.append((int(place), int(position)))
-    return claimed
-
-
-def _layout(model: Transformer, task: RetrievalTask, length: int, segments: tuple[Segment, ...]) -> Layout:
-    sets = [positions.mask(length) for positions in task.positions]
-    places = np.concatenate([segment.places for segment in segments])
-    owner = np.repeat(np.arange(len(segments)), [len(segment.places) for segment in segments])
-    if length <= model.architecture.heads:
-        raise InvalidInput(f"length = {length}: allowed is above heads = {model.architecture.heads}")
-    claimed = claims(model, places, np.ones(length, bool))
-    attended = {int(owner[place]) for place, _ in claimed}
-    unattended = [i for i in range(task.dimension) if i not in attended]
-    if not unattended:
-        raise InvalidInput(
-            f"heads = {model.architecture.heads}: every coordinate is attended by some head, so there is "
-            "none to hide a difference in"
-        )
-    hidden = max(unattended, key=lambda i: int(sets[i].sum()))
-    filler = segments[(hidden + 1) % task.dimension].minimiser
-    sequence = np.tile(filler, (length, 1))
-    taken = np.zeros(length, bool)
-    for place, position in claimed:
-        sequence[position], taken[position] = places[place], True
-    for i in range(task.dimension):
-        if i != hidden:
-            left = np.flatnonzero(sets[i] & ~taken)
-            if not len(left):
-                raise InvalidInput(f"length = {length}: no position is left for coordinate {i}")
-            # A position outside the hidden coordinate's own set costs it none of its room.
-            position = int(next((p for p in left if not sets[hidden][p]), left[0]))
-            sequence[position], taken[position] = segments[i].minimiser, True
-    free = np.flatnonzero(sets[hidden] & ~taken)
-    if not len(free):
-        raise InvalidInput(f"length = {length}: no position is left free; a longer sequence is needed")
-    return Layout(hidden, free, sequence, filler)
-
-
 def _grid(segment: Segment, blocks: int, epsilon: float) -> Float[np.ndarray, "block point token_dim"]:
     """Points of the segment, block by block outwards, whose targets lie at least 3 epsilon apart."""
     step = GAP * epsilon / segment.smallest_slope
     points = int(segment.reach / (blocks * step))
     if points < 2:
-        # What is named must be allowed, so it is rounded down.
-        most = 0.995 * segment.reach * segment.smallest_slope / (2 * GAP * blocks)
+        # Rounded down, so that the value in the message is valid itself.
+        max_epsilon = 0.995 * segment.reach * segment.smallest_slope / (2 * GAP * blocks)
         raise InvalidInput(
-            f"epsilon = {epsilon:g}: {blocks} blocks of the segment have no room for two points each that "
-            f"are {GAP} epsilon apart; allowed is up to {most:.3g}"
+            f"epsilon: expected a number <= {max_epsilon:.3g}, got {epsilon:g}: {blocks} blocks of the "
+            f"segment have no room for two points each that are {GAP} epsilon apart"
         )
     offsets = segment.begin + step * np.arange(blocks * points)
     return (segment.minimiser + offsets[:, None] * segment.direction).reshape(blocks, points, -1)
 
 
-def _candidates(free: int, points: int, most: int, seed: int) -> Int[np.ndarray, "candidate free"]:
+def _candidates(free: int, points: int, max_count: int, seed: int) -> Int[np.ndarray, "candidate free"]:
     """All choices of one point a block where they are few enough, otherwise different ones at random."""
-    if points**free <= most:
+    if points**free <= max_count:
         return np.stack(np.unravel_index(np.arange(points**free), (points,) * free), axis=1)
     kind = np.min_scalar_type(points - 1)
-    drawn = np.random.default_rng(seed).integers(0, points, size=(most, free), dtype=kind)
+    drawn = np.random.default_rng(seed).integers(0, points, size=(max_count, free), dtype=kind)
     drawn[0], drawn[1] = 0, points - 1  # two that differ, however few are drawn
     if points**free > _HARDLY_TWICE:
         return drawn
-    number = np.zeros(most, np.int64)
+    number = np.zeros(max_count, np.int64)
     for block in drawn.T:
         number = number * points + block
     return drawn[np.unique(number, return_index=True)[1]]

@@ -86,7 +86,7 @@ def _segment(task: RetrievalTask, landscape: Landscape, index: int, radius: floa
     begin, reach = radius / 4, radius / 4  # to r/2, at most 1/4; the widest room is 1/2 or more
     offsets = jnp.linspace(begin, begin + reach, 16 * _PLACES)
     slopes = np.asarray(jax.jit(jax.vmap(jax.jacfwd(along)))(offsets))
-    # The output that tells most of this coordinate; a change of sign along the way would hide it.
+    # The output that depends most on this coordinate; a change of sign along the way would hide it.
     steady = np.where(np.ptp(np.sign(slopes), axis=0) == 0, np.abs(slopes).min(axis=0), 0.0)
     if steady.max() < 1e-9:
         raise InvalidInput(f"the target of {task.name} does not rise along a segment of coordinate {index}")

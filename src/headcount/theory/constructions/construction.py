@@ -57,7 +57,7 @@ class Construction:
         x = np.asarray(x, np.float64)
         if x.ndim < 2 or x.shape[-2:] != (self.length, self.task.token_dim):
             raise InvalidInput(
-                f"x of shape {x.shape}: allowed is (..., {self.length}, {self.task.token_dim})"
+                f"x: expected the shape (..., {self.length}, {self.task.token_dim}), got {x.shape}"
             )
         with jax.enable_x64(True):
             flat = outputs(self.model, jnp.asarray(x.reshape(-1, *x.shape[-2:])))
@@ -99,13 +99,13 @@ class Construction:
 
 
 def checked(epsilon: float, length: int) -> tuple[float, int]:
-    """Epsilon and length as they are meant, or one clear line."""
+    """Epsilon and length, validated."""
     return check_number("epsilon", epsilon, above=0), check_integer(
-        "length", length, at_least=1, at_most=LONGEST
+        "length", length, at_least=1, at_most=MAX_LENGTH
     )
 
 
-LONGEST = 1 << 14
+MAX_LENGTH = 1 << 14
 
 
 @lru_cache(maxsize=64)

@@ -12,10 +12,9 @@ from jaxtyping import Array, Float
 from headcount.errors import InvalidInput
 from headcount.tasks.coordinates import Bowl, Projection
 from headcount.tasks.retrieval import CoordinateFunction, Extremum, RetrievalTask
-from headcount.theory.assumptions.search import minima
-from headcount.theory.constructions.cube import cloud
-from headcount.theory.constructions.shallow import Points, Shallow, non_negative, parabolas
+from headcount.theory.constructions.shallow import Shallow, non_negative, parabolas
 from headcount.theory.constructions.structure import network_of
+from headcount.theory.search import cloud, minima
 
 _CONSTANT = 1e-12  # a spread below this, relative to the function's size, is rounding
 
@@ -49,11 +48,9 @@ class Coordinate:
     def _values(self) -> Callable[[Array], Array]:
         return jax.jit(jax.vmap(self.function))  # kept, so that it is compiled once
 
-    def psi(self, x: Points) -> Float[np.ndarray, "points one"]:
-        """Psi at each point, in float64."""
-        with jax.enable_x64(True):
-            values = np.asarray(self._values(jnp.asarray(x, jnp.float64)), np.float64)
-        return (values[:, None] - self.start) / self.slope
+    def psi(self, x: Float[Array, "points inputs"]) -> Float[Array, "points one"]:
+        """Psi at each point."""
+        return (self._values(x)[:, None] - self.start) / self.slope
 
     def network(self, tolerance: float, *, seed: int = 0) -> Shallow:
         """Psi as a one-hidden-layer network: exact for a projection, by knots for a bowl."""

@@ -5,10 +5,17 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
-from headcount.theory.constructions.cube import HEADROOM, cloud
-from headcount.theory.constructions.shallow import Function, OutOfReach, Points, Shallow, everywhere
+from headcount.theory.constructions.shallow import (
+    Function,
+    OutOfReach,
+    Points,
+    Shallow,
+    evaluated,
+    everywhere,
+)
+from headcount.theory.search import HEADROOM, cloud
 
-WIDEST = 2048
+MAX_UNITS = 2048
 _POINTS = 1 << 13
 _FEW = 8  # points a unit: too few to trust a fit, enough to see that a width will not do
 _RIDGE = 1e-9
@@ -23,19 +30,24 @@ def fit(function: Function, inputs: int, tolerance: float, *, seed: int = 0) -> 
     Points that were not fitted have their say in that.
     """
     points = cloud(inputs, seed, _POINTS)
-    targets = function(points)
+    targets = evaluated(function, points)
     width, closest = 16, np.inf
-    while width <= WIDEST:
+    while width <= MAX_UNITS:
         some = slice(None, None, max(1, len(points) // (_FEW * width)))
         # On fewer points a fit looks better than it is, so a width that fails there fails.
-        if width == WIDEST or HEADROOM * _fitted(targets[some], points[some], width, seed).error <= tolerance:
+        if (
+            width == MAX_UNITS
+            or HEADROOM * _fitted(targets[some], points[some], width, seed).error <= tolerance
+        ):
             net = _fitted(targets, points, width, seed)
             net = everywhere(replace(net, error=HEADROOM * net.error), function, inputs, seed=seed + 1)
             if net.error <= tolerance:
                 return net
             closest = min(closest, net.error)
         width *= 2
-    raise OutOfReach("tolerance", tolerance, closest, f"the widest network that is fitted has {WIDEST} units")
+    raise OutOfReach(
+        "tolerance", tolerance, closest, f"the widest network that is fitted has {MAX_UNITS} units"
+    )
 
 
 def _fitted(targets: Float[np.ndarray, "points output"], x: Points, width: int, seed: int) -> Shallow:

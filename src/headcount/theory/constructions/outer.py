@@ -11,9 +11,9 @@ from jaxtyping import Array, Float
 from headcount.errors import InvalidInput
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.constructions.coordinates import Coordinate
-from headcount.theory.constructions.cube import HEADROOM, cloud, largest
-from headcount.theory.constructions.shallow import Points, Shallow, linear
+from headcount.theory.constructions.shallow import Shallow, evaluated, linear
 from headcount.theory.constructions.structure import network_of
+from headcount.theory.search import HEADROOM, cloud, largest
 
 _RESOLUTION = 1e-12
 
@@ -33,13 +33,9 @@ class Outer:
         self._values = jax.jit(jax.vmap(one))
         self._slopes = jax.jit(jax.vmap(jax.jacrev(one)))
 
-    def __call__(self, z: Points) -> Float[np.ndarray, "points output"]:
-        """F_0, row by row, in float64."""
-        with jax.enable_x64(True):
-            values = np.asarray(self._values(jnp.asarray(z, jnp.float64)), np.float64)
-        if not np.isfinite(values).all():
-            raise InvalidInput("F_0 is not finite everywhere: finite values are needed at all coordinates")
-        return values
+    def __call__(self, z: Float[Array, "points dimension"]) -> Float[Array, "points output"]:
+        """F_0, row by row."""
+        return self._values(z)
 
     @cached_property
     def steepness(self) -> float:
@@ -47,22 +43,23 @@ class Outer:
         if self.is_sum:
             return float(np.abs(self.slope).sum())
 
-        def steep(z: Points) -> Float[np.ndarray, " points"]:
-            with jax.enable_x64(True):
-                slopes = np.asarray(self._slopes(jnp.asarray(z, jnp.float64)), np.float64)
+        def steep(z: Float[Array, "points dimension"]) -> Float[Array, " points"]:
+            slopes = self._slopes(z)
             # At the tip of a cone there is no slope; those around it say how steep it is.
-            return np.where(np.isnan(slopes), 0.0, np.abs(slopes)).sum(axis=2).max(axis=1)
+            return jnp.where(jnp.isnan(slopes), 0.0, jnp.abs(slopes)).sum(axis=2).max(axis=1)
 
         found = HEADROOM * largest(steep, inputs=self.dimension)
         if not np.isfinite(found):
-            raise InvalidInput("F_0 is infinitely steep somewhere: finite derivatives are needed")
+            raise InvalidInput("F_0: expected finite derivatives, got an infinite one")
         return found
 
     @cached_property
     def resolution(self) -> float:
-        """What float64 cannot tell apart in sums as large as F_0 and its steepness."""
-        size = float(np.abs(self(cloud(self.dimension, 0))).max())
-        return max(_RESOLUTION * max(size, self.steepness), 1e-280)
+        """The smallest difference that float64 resolves in sums as large as F_0 and its steepness."""
+        values = evaluated(self, cloud(self.dimension, 0))
+        if not np.isfinite(values).all():
+            raise InvalidInput("F_0: expected finite values everywhere, got an infinite or undefined one")
+        return max(_RESOLUTION * max(float(np.abs(values).max()), self.steepness), 1e-280)
 
     def network(self, tolerance: float, *, seed: int = 0) -> Shallow:
         """F_0 as a one-hidden-layer network: exact for a sum, otherwise as its structure allows."""

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from headcount.theory.constructions.shallow import Function, Shallow, additive, everywhere
+from headcount.theory.constructions.shallow import Function, Shallow, additive, evaluated, everywhere
 
 _PARALLEL = 1e-5  # slopes that leave their common direction by less than this part agree
 _STEP = 1e-4
@@ -37,7 +37,7 @@ def _common_slope(function: Function, inputs: int) -> Float[np.ndarray, " inputs
     """The unit vector that all slopes of all outputs are multiples of, by central differences."""
     places = np.random.default_rng(0).uniform(_STEP, 1 - _STEP, size=(256, 1, inputs))
     moves = _STEP * np.eye(inputs)
-    ahead, behind = (function((places + way * moves).reshape(-1, inputs)) for way in (1, -1))
+    ahead, behind = (evaluated(function, (places + way * moves).reshape(-1, inputs)) for way in (1, -1))
     slopes = (ahead - behind).reshape(len(places), inputs, -1).transpose(0, 2, 1).reshape(-1, inputs)
     _, sizes, directions = np.linalg.svd(slopes, full_matrices=False)
     if not sizes[0] > 0 or (len(sizes) > 1 and sizes[1] > _PARALLEL * sizes[0]):

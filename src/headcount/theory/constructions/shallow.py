@@ -4,22 +4,30 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import ceil, floor, log10, sqrt
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from headcount.errors import InvalidInput
-from headcount.theory.constructions.cube import HEADROOM, largest
+from headcount.theory.search import HEADROOM, largest
 
 Points = Float[np.ndarray, "points inputs"]
-Function = Callable[[Points], Float[np.ndarray, "points output"]]
+Function = Callable[[Float[Array, "points inputs"]], Float[Array, "points output"]]
 
 MAX_KNOTS = 1 << 14
 _FEATURES = 1 << 23  # at once: 64 MiB
 _LOOKS = 4096  # places along an axis at which a function is compared with its knots, at least
 
 
+def evaluated(function: Function, x: Points) -> Float[np.ndarray, "points output"]:
+    """A JAX function of many points, in float64."""
+    with jax.enable_x64(True):
+        return np.asarray(function(jnp.asarray(x, jnp.float64)), np.float64)
+
+
 class OutOfReach(InvalidInput):
-    """A closeness that nothing within the limits meets; `possible` is the nearest one that can be met."""
+    """A tolerance that nothing within the limits meets; `possible` is the nearest one that can be met."""
 
     def __init__(self, name: str, wanted: float, possible: float, reason: str) -> None:
         super().__init__(
@@ -45,7 +53,7 @@ def within_reach(
 
     No epsilon below `finest` is allowed either: the arithmetic itself is no closer than that.
     """
-    built, missed = [], [OutOfReach("epsilon", epsilon, finest, "float64 tells no finer steps apart")]
+    built, missed = [], [OutOfReach("epsilon", epsilon, finest, "float64 resolves no finer steps")]
     for build, share in builders:
         try:
             built.append(build(epsilon * share))
@@ -151,11 +159,11 @@ def additive(function: Function, inputs: int, tolerance: float) -> Shallow:
     The departure is measured along each axis, at 32 places or more between any two knots. The places are
     uneven: a function that repeats itself cannot hide between them.
     """
-    origin = function(np.zeros((1, inputs)))
+    origin = evaluated(function, np.zeros((1, inputs)))
 
     def along(places: Float[np.ndarray, " places"]) -> Float[np.ndarray, "places inputs output"]:
         lines = places[:, None, None] * np.eye(inputs)
-        return function(lines.reshape(-1, inputs)).reshape(len(places), inputs, -1) - origin
+        return evaluated(function, lines.reshape(-1, inputs)).reshape(len(places), inputs, -1) - origin
 
     random = np.random.default_rng(0)
     steps = 1
@@ -177,8 +185,12 @@ def additive(function: Function, inputs: int, tolerance: float) -> Shallow:
 
 def everywhere(net: Shallow, function: Function, inputs: int, *, seed: int = 0) -> Shallow:
     """The network with its error raised to what a search of the whole cube finds."""
-    departure = largest(lambda x: np.abs(net(x) - function(x)).max(axis=1), inputs=inputs, seed=seed)
-    return replace(net, error=max(net.error, HEADROOM * departure))
+
+    def departure(x: Float[Array, "points inputs"]) -> Float[Array, " points"]:
+        values = jnp.maximum(x @ net.inner.T + net.offset, 0) @ net.outer.T + net.constant
+        return jnp.abs(values - function(x)).max(axis=1)
+
+    return replace(net, error=max(net.error, HEADROOM * largest(departure, inputs=inputs, seed=seed)))
 
 
 _TOO_MANY = f"more than {MAX_KNOTS} knots an axis would be needed"

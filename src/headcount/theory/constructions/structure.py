@@ -4,7 +4,7 @@ import numpy as np
 
 from headcount.theory.constructions.fit import fit
 from headcount.theory.constructions.ridge import ridge
-from headcount.theory.constructions.shallow import Function, Shallow, additive, everywhere
+from headcount.theory.constructions.shallow import Function, Shallow, additive, evaluated, everywhere
 
 _MIXED = 1e-9  # a mixed difference below this, relative to the function's spread, counts as none
 
@@ -31,6 +31,6 @@ def is_additive(function: Function, inputs: int, *, seed: int = 0) -> bool:
     base, moved = places
     part = random.uniform(size=base.shape) < 0.5
     one, other = np.where(part, moved, base), np.where(part, base, moved)
-    a, b, c, d = (function(x) for x in (base, one, other, moved))
+    a, b, c, d = (evaluated(function, x) for x in (base, one, other, moved))
     spread = np.ptp(np.concatenate([a, b, c, d]), axis=0)
     return bool((np.abs(a - b - c + d).max(axis=0) <= _MIXED * spread).all())

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from headcount.models.transformer import Transformer
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.theory.assumptions.search import minima
+from headcount.theory.search import climbs, minima
 
 _FEATURES = 1 << 25
 
@@ -39,8 +39,8 @@ def worst_case(
         begin = jnp.asarray(starting_points(task, length, starts, model.architecture.beta, seed))
         smallest = min(1e-2, 1 / model.architecture.beta)
         order = np.random.default_rng(seed).permutation(starts)
-        sizes = jnp.asarray(np.geomspace(0.1, smallest, starts)[order])
-        errors, points = (np.asarray(part) for part in _ascend(model, task, steps, begin, sizes))
+        sizes = np.geomspace(0.1, smallest, starts)[order, None] * (1 - np.linspace(0, 1, steps + 1))
+        errors, points = (np.asarray(part) for part in _ascend(model, task, begin, jnp.asarray(sizes)))
     worst = int(np.argmax(errors))
     return WorstCase(float(errors[worst]), points[worst], starts)
 
@@ -92,29 +92,14 @@ def _against_the_gates(
 def _ascend(
     model: Transformer,
     task: RetrievalTask,
-    steps: int,
     begin: Float[Array, "start length token_dim"],
-    sizes: Float[Array, " start"],
+    sizes: Float[Array, "start step"],
 ) -> tuple[Float[Array, " start"], Float[Array, "start length token_dim"]]:
     def error(x: Float[Array, "length token_dim"]) -> Float[Array, ""]:
-        return jnp.max(jnp.abs(model(x) - task.target(x)))
+        found = jnp.max(jnp.abs(model(x) - task.target(x)))
+        return jnp.where(jnp.isnan(found), jnp.inf, found)  # NaN is as wrong as can be
 
-    climb = jax.value_and_grad(error)
-
-    def ascend(begin: Array, size: Array) -> tuple[Array, Array]:
-        def step(now: tuple[Array, Array, Array], progress: Array) -> tuple[tuple[Array, Array, Array], None]:
-            x, best, best_x = now
-            value, slope = climb(x)
-            value = jnp.where(jnp.isnan(value), jnp.inf, value)  # no number at all is as wrong as can be
-            best, best_x = jnp.maximum(best, value), jnp.where(value > best, x, best_x)
-            move = jnp.sign(jnp.nan_to_num(slope)) * size * (1 - progress)
-            return (jnp.clip(x + move, 0, 1), best, best_x), None
-
-        start = (begin, jnp.float64(-jnp.inf), begin)
-        (_, best, best_x), _ = jax.lax.scan(step, start, jnp.linspace(0, 1, steps + 1))
-        return best, best_x
-
-    return jax.lax.map(lambda each: ascend(*each), (begin, sizes), batch_size=_at_once(model, begin))
+    return climbs(error, begin, sizes, direction=jnp.sign, batch_size=_at_once(model, begin))
 
 
 def _at_once(model: Transformer, begin: Float[Array, "start length token_dim"]) -> int:

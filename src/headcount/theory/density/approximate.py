@@ -13,7 +13,6 @@ import jax.numpy as jnp
 
 from headcount.errors import InvalidInput
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.theory.density.ascent import Highest, highest
 from headcount.theory.density.departure import (
     Flat,
     PolynomialOff,
@@ -29,6 +28,7 @@ from headcount.theory.density.limits import check_size
 from headcount.theory.density.minimax import fit
 from headcount.theory.density.polynomial import Polynomial
 from headcount.theory.density.recovery import Recovery, retrievals
+from headcount.theory.search import Highest, highest
 from headcount.validation import check_integer, check_number
 
 BLUNTEST, SHARPEST = 1e-3, 1e9
@@ -156,7 +156,7 @@ def _check_scalar(target: Target, *, length: int, token_dim: int) -> None:
     shape, dtype = getattr(found, "shape", "unknown"), getattr(found, "dtype", "unknown")
     if shape != () or jnp.issubdtype(dtype, jnp.complexfloating):
         raise InvalidInput(
-            f"target gives the shape {shape} and type {dtype} for {where}: allowed is one real number"
+            f"target: expected one real number for {where}, got the shape {shape} and type {dtype}"
         )
 
 

@@ -22,7 +22,7 @@ Sequences = Float[np.ndarray, "count length token_dim"]
 Target = Callable[[Sequence], Float[Array, ""]]
 Coefficients = Float[np.ndarray, "left right"]
 
-_MOST_CORNERS, _ANYWHERE = 256, 96
+_MAX_CORNERS, _ANYWHERE = 256, 96
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,8 @@ def starts(*, length: int, token_dim: int, seed: int) -> Sequences:
     variables = length * token_dim
     corners = (
         np.indices((2,) * variables).reshape(variables, -1).T
-        if 2**variables <= _MOST_CORNERS
-        else random.integers(0, 2, (_MOST_CORNERS, variables))
+        if 2**variables <= _MAX_CORNERS
+        else random.integers(0, 2, (_MAX_CORNERS, variables))
     )
     anywhere = random.uniform(size=(_ANYWHERE, *shape))
     near_faces = spread(random, _ANYWHERE, variables).reshape(-1, *shape)

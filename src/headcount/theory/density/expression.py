@@ -12,10 +12,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from headcount.errors import InvalidInput
-from headcount.validation import check_integer, shown
+from headcount.validation import check_integer, expected, shown
 
-LONGEST = 1_000
-DEEPEST = 100  # as deep as a sum of a hundred terms
+MAX_CHARACTERS = 1_000
+MAX_DEPTH = 100  # as deep as a sum of a hundred terms
 
 OPERATORS: dict[type[ast.operator], Callable[[Array, Array], Array]] = {
     ast.Add: operator.add,
@@ -72,10 +72,10 @@ class Expression:
     @cached_property
     def _tree(self) -> ast.expr:
         if not isinstance(self.text, str) or not self.text.strip():
-            raise InvalidInput(f"expression = {shown(self.text)}: allowed is a formula of {ALLOWED}")
-        if len(self.text) > LONGEST:
+            raise expected("expression", f"a formula of {ALLOWED}", self.text)
+        if len(self.text) > MAX_CHARACTERS:
             raise InvalidInput(
-                f"expression of {len(self.text)} characters: allowed is a formula of at most {LONGEST}"
+                f"expression: expected at most {MAX_CHARACTERS} characters, got {len(self.text)}"
             )
         try:
             with warnings.catch_warnings():
@@ -83,13 +83,11 @@ class Expression:
                 return ast.parse(self.text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             reason = error.msg if isinstance(error, SyntaxError) else error
-            raise InvalidInput(
-                f"expression = {shown(self.text)}: allowed is a formula of {ALLOWED} ({reason})"
-            ) from None
+            raise expected("expression", f"a formula of {ALLOWED} ({reason})", self.text) from None
 
     def _check(self, node: ast.expr, depth: int) -> None:
-        if depth > DEEPEST:
-            raise InvalidInput(f"expression is nested {depth} deep: allowed is at most {DEEPEST}")
+        if depth > MAX_DEPTH:
+            raise InvalidInput(f"expression: expected at most {MAX_DEPTH} nested levels, got {depth}")
         for inner in self._parts(node):
             self._check(inner, depth + 1)
 
@@ -97,7 +95,7 @@ class Expression:
         """What a node is made of, where it is allowed itself."""
         match node:
             case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-                if abs(value) < 1e300:  # as a whole number it may have any size
+                if abs(value) < 1e300:  # an int may have any size
                     return []
             case ast.Name(id="x" | "pi"):
                 return []
@@ -112,14 +110,14 @@ class Expression:
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 if (name in ENTRYWISE and len(arguments) == 1) or (name in OVER_ENTRIES and arguments):
                     return arguments
-        raise InvalidInput(f"{self._source(node)} in the expression: allowed is {ALLOWED}")
+        raise InvalidInput(f"expression: expected {ALLOWED}, got {self._source(node)}")
 
     def _check_index(self, node: ast.Subscript, index: ast.expr, *, below: int) -> None:
         value = index.value if isinstance(index, ast.Constant) else None
         if isinstance(value, bool) or not isinstance(value, int) or value >= below:
             raise InvalidInput(
-                f"{self._source(node)} in the expression: allowed is x[t, j] with t from 0 to "
-                f"{self.length - 1} and j from 0 to {self.token_dim - 1}"
+                f"expression: expected x[t, j] with t from 0 to {self.length - 1} and j from 0 to "
+                f"{self.token_dim - 1}, got {self._source(node)}"
             )
 
     def _source(self, node: ast.expr) -> str:

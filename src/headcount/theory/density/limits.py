@@ -8,22 +8,22 @@ from headcount.theory.density.polynomial import monomials
 from headcount.theory.density.recovery import retrievals
 from headcount.validation import check_integer
 
-SHORTEST = 4
+MIN_LENGTH = 4
 MAX_RETRIEVALS = 2_000
 MAX_MONOMIALS = 5_000
 _COUNTABLE_LENGTH = 200  # beyond, the number of sets has more digits than anyone reads
 
 
 def check_size(*, length: int, token_dim: int, degree: int) -> None:
-    """2 d C(T, m) ≤ 2,000 retrievals and C(Td + p, p) ≤ 5,000 monomials, or one line that says what fits.
+    """2 d C(T, m) ≤ 2,000 retrievals and C(Td + p, p) ≤ 5,000 monomials, or an error that names what fits.
 
     >>> check_size(length=8, token_dim=2, degree=4)
     >>> check_size(length=8, token_dim=2, degree=5)
     Traceback (most recent call last):
-    headcount.errors.InvalidInput: degree = 5: allowed is 4 or less for 16 numbers; it would take \
-20,349 monomials, and 5,000 are the limit
+    headcount.errors.InvalidInput: degree: expected an integer <= 4 for 16 numbers, got 5, which needs \
+20,349 monomials; the limit is 5,000
     """
-    check_integer("length", length, at_least=SHORTEST)
+    check_integer("length", length, at_least=MIN_LENGTH)
     check_integer("token_dim", token_dim, at_least=1)
     check_integer("degree", degree, at_least=1)
     _check_token_dim(token_dim)
@@ -32,42 +32,42 @@ def check_size(*, length: int, token_dim: int, degree: int) -> None:
 
 
 def _check_token_dim(token_dim: int) -> None:
-    count = retrievals(length=SHORTEST, token_dim=token_dim)
+    count = retrievals(length=MIN_LENGTH, token_dim=token_dim)
     if count > MAX_RETRIEVALS:
-        most = MAX_RETRIEVALS // retrievals(length=SHORTEST, token_dim=1)
+        max_token_dim = MAX_RETRIEVALS // retrievals(length=MIN_LENGTH, token_dim=1)
         raise InvalidInput(
-            f"token_dim = {token_dim}: allowed is {most} or less; even length {SHORTEST} would take "
-            f"{_counted(count)} retrievals, and {MAX_RETRIEVALS:,} are the limit"
+            f"token_dim: expected an integer <= {max_token_dim}, got {token_dim}, which needs "
+            f"{_counted(count)} retrievals even at length {MIN_LENGTH}; the limit is {MAX_RETRIEVALS:,}"
         )
 
 
 def _check_length(length: int, token_dim: int) -> None:
-    longest = next(
+    max_length = next(
         each
-        for each in itertools.count(SHORTEST)
+        for each in itertools.count(MIN_LENGTH)
         if retrievals(length=each + 1, token_dim=token_dim) > MAX_RETRIEVALS
     )
-    if length > longest:
+    if length > max_length:
         # C(T, T/4) ≥ (T / (T/4))^(T/4) = 2^(T/2)
         countable = length <= _COUNTABLE_LENGTH
         count = _counted(retrievals(length=length, token_dim=token_dim)) if countable else ""
         raise InvalidInput(
-            f"length = {length}: allowed is {longest} or less at token_dim {token_dim}; it would take "
-            f"{count or f'more than 2^{length // 2}'} retrievals, and {MAX_RETRIEVALS:,} are the limit"
+            f"length: expected an integer <= {max_length} at token_dim {token_dim}, got {length}, which "
+            f"needs {count or f'more than 2^{length // 2}'} retrievals; the limit is {MAX_RETRIEVALS:,}"
         )
 
 
 def _check_degree(degree: int, *, variables: int) -> None:
     count = monomials(variables=variables, degree=degree)
     if count > MAX_MONOMIALS:
-        most = next(
+        max_degree = next(
             each
             for each in itertools.count(1)
             if monomials(variables=variables, degree=each + 1) > MAX_MONOMIALS
         )
         raise InvalidInput(
-            f"degree = {degree}: allowed is {most} or less for {variables} numbers; it would take "
-            f"{_counted(count)} monomials, and {MAX_MONOMIALS:,} are the limit"
+            f"degree: expected an integer <= {max_degree} for {variables} numbers, got {degree}, which needs "
+            f"{_counted(count)} monomials; the limit is {MAX_MONOMIALS:,}"
         )
 
 

@@ -11,16 +11,16 @@ from jaxtyping import Array, Float
 from scipy.linalg import cho_factor, cho_solve
 
 from headcount.errors import InvalidInput
-from headcount.theory.density.ascent import climbs
 from headcount.theory.density.polynomial import Basis, Polynomial
+from headcount.theory.search import climbs
 from headcount.validation import shown
 
 Function = Callable[[Float[Array, " variables"]], Float[Array, ""]]
 Points = Float[np.ndarray, "points variables"]
 
 ROUNDS = 16
-_FEWEST_POINTS, _POINTS_PER_MONOMIAL = 500, 3
-_FEWEST_CLIMBS, _MOST_CLIMBS = 256, 768
+_MIN_POINTS, _POINTS_PER_MONOMIAL = 500, 3
+_MIN_CLIMBS, _MAX_CLIMBS = 256, 768
 _STEPS = np.geomspace(0.2, 1e-3, 20)  # of the cube's edge: near a worst point is good enough
 _MASS = 0.1  # of a round's worst points, next to 1 for all points of the first fit
 _ROWS = 2048  # of the design matrix at a time: it is never whole in memory
@@ -33,7 +33,7 @@ def fit(function: Function, *, variables: int, degree: int, seed: int) -> Polyno
 
     Least squares alone is close in the mean and may be far off in a corner. So the points at which it is
     furthest off are looked for and added to the equations, again and again: a point that stays bad gains
-    weight until it is heard. Of all rounds the polynomial with the smallest departure found is kept.
+    weight until it counts. Of all rounds the polynomial with the smallest departure found is kept.
 
     >>> square = fit(lambda u: u[0] ** 2 - u[1], variables=2, degree=2, seed=0)
     >>> bool(abs(square(jnp.array([0.5, 0.25]))) < 1e-6)
@@ -42,10 +42,10 @@ def fit(function: Function, *, variables: int, degree: int, seed: int) -> Polyno
     basis = Basis(variables, degree)
     random = np.random.default_rng(seed)
     size = len(basis.pairs[0])
-    count = min(max(_FEWEST_CLIMBS, size // 2), _MOST_CLIMBS)
+    count = min(max(_MIN_CLIMBS, size // 2), _MAX_CLIMBS)
     with jax.enable_x64(True):
         equations = _Equations(basis, function)
-        points = spread(random, max(_FEWEST_POINTS, _POINTS_PER_MONOMIAL * size), variables)
+        points = spread(random, max(_MIN_POINTS, _POINTS_PER_MONOMIAL * size), variables)
         equations.add(points, np.full(len(points), 1 / len(points)))
         best, smallest = np.zeros(basis.shape), np.inf
         for _ in range(ROUNDS):
@@ -130,7 +130,7 @@ def _worst(
 def _finite(values: Float[np.ndarray, " points"], points: Points) -> Float[np.ndarray, " points"]:
     for place in np.flatnonzero(~np.isfinite(values))[:1]:
         raise InvalidInput(
-            f"target = {values[place]} at x = {shown(points[place].round(3).tolist())}: "
-            "allowed is a finite number everywhere in [0, 1]"
+            f"target: expected a finite number everywhere in [0, 1], got {values[place]} at "
+            f"x = {shown(points[place].round(3).tolist())}"
         )
     return values

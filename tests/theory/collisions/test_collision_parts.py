@@ -85,18 +85,6 @@ def test_close_pairs_are_true_pairs_with_true_distances(points: np.ndarray, keep
     np.testing.assert_allclose(found.distance, [distances[pair] for pair in pairs], rtol=1e-12, atol=1e-12)
 
 
-@quickly
-@given(st.integers(2, 4), st.integers(1, 5), st.integers(0, 1000))
-def test_of_a_few_points_all_pairs_are_looked_at(count: int, axes: int, seed: int) -> None:
-    points = np.random.default_rng(seed).normal(size=(count, axes))
-    found = close_pairs(points, keep=100, seed=seed)
-    np.testing.assert_allclose(found.distance, sorted(all_distances(points).values()), rtol=1e-12)
-    nearest = close_pairs(points, keep=1, seed=seed)
-    assert (nearest.first[0], nearest.second[0]) == min(
-        all_distances(points), key=all_distances(points).__getitem__
-    )
-
-
 @pytest.mark.parametrize(("axes", "apart"), [(1, 1e-9), (2, 1e-7), (8, 1e-3), (20, 1e-2)])
 def test_the_planted_pair_is_found(axes: int, apart: float) -> None:
     for seed in range(10):
@@ -107,13 +95,6 @@ def test_the_planted_pair_is_found(axes: int, apart: float) -> None:
         found = close_pairs(points, keep=5, seed=seed)
         assert (found.first[0], found.second[0]) == (one, other)
         assert found.distance[0] == pytest.approx(pdist(points).min(), rel=1e-9)
-
-
-def test_duplicates_are_at_distance_zero() -> None:
-    points = np.repeat(np.random.default_rng(0).normal(size=(5, 3)), 2, axis=0)
-    found = close_pairs(points, keep=5)
-    assert found.distance.tolist() == [0.0] * 5
-    assert sorted(zip(found.first, found.second, strict=True)) == [(k, k + 1) for k in range(0, 10, 2)]
 
 
 # Segments.

@@ -18,12 +18,11 @@ from scipy.special import logsumexp
 from headcount.commands.density import density as density_command
 from headcount.errors import InvalidInput
 from headcount.theory.density.approximate import approximate_target
-from headcount.theory.density.ascent import highest
-from headcount.theory.density.departure import retrieval_task, starts
-from headcount.theory.density.limits import MAX_MONOMIALS, MAX_RETRIEVALS, check_size
+from headcount.theory.density.departure import retrieval_task
 from headcount.theory.density.minimax import fit
 from headcount.theory.density.polynomial import Basis, Polynomial, exponents, monomials
-from headcount.theory.density.recovery import Recovery, retrievals, set_size
+from headcount.theory.density.recovery import Recovery, set_size
+from headcount.theory.search import highest
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
@@ -124,15 +123,6 @@ def test_no_smaller_bound_would_hold(size):
     np.testing.assert_allclose(missed, Recovery(*size, 1e3).bound, rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("length", "token_dim", "count"), [(8, 1, 56), (8, 2, 112), (5, 2, 40), (13, 1, 1430)]
-)
-def test_the_number_of_retrievals(length, token_dim, count):
-    recovery = Recovery(length, token_dim, 1.0)
-    assert retrievals(length=length, token_dim=token_dim) == count
-    assert len(recovery.coordinate_functions) == len(recovery.positions) == len(recovery.extrema) == count
-
-
 def test_the_task_is_a_retrieval_target_by_definition(small):
     task = small.task
     assert small.dimension == task.dimension == len(task.coordinate_functions) == 20
@@ -187,13 +177,6 @@ def test_the_error_falls_with_the_sharpness_and_with_the_degree(name, small):
     assert high.measured_error() < 0.7 * high.sharpened(5.0).measured_error()
 
 
-def test_the_error_is_at_most_that_of_the_polynomial_and_of_the_recovery(small):
-    # |∂f/∂x_0| ≤ 3 and |∂f/∂x_4| ≤ 1 bound how much the target changes.
-    measured, alone = small.measured_error(), small.polynomial_error()
-    assert measured <= 1.05 * alone + 4 * small.recovery_bound
-    assert measured > alone
-
-
 def test_the_worst_input_is_in_the_cube_and_shows_the_error(small):
     x = small.worst.point
     assert x.shape == (5, 1) and x.min() >= 0 and x.max() <= 1
@@ -211,12 +194,9 @@ def test_the_search_for_the_recovery_error_finds_the_bound(small):
 
 
 def test_the_same_seed_gives_the_same_result(small):
-    again, other = (
-        approximate_target(small.target, token_dim=1, length=5, sharpness=50.0, degree=3, seed=k)
-        for k in (0, 1)
-    )
+    again = approximate_target(small.target, token_dim=1, length=5, sharpness=50.0, degree=3)
     np.testing.assert_array_equal(small.polynomial.coefficients, again.polynomial.coefficients)
-    assert small.measured_error() == again.measured_error() != other.measured_error()
+    assert small.measured_error() == again.measured_error()
 
 
 @pytest.mark.parametrize(("variables", "degree"), [(1, 3), (4, 3)])
@@ -244,37 +224,17 @@ def test_the_fit_is_nearly_the_best_possible():
     assert 1 / 128 * 0.999 <= off <= 1 / 128 * 1.25
 
 
-def test_starts_hold_ties_corners_and_sorted_sequences():
-    all_starts = starts(length=8, token_dim=1, seed=0)[..., 0]
-    assert all_starts.min() >= 0 and all_starts.max() <= 1
-    assert len(np.unique(all_starts[np.isin(all_starts, (0, 1)).all(axis=1)], axis=0)) == 2**8
-    assert (np.ptp(all_starts, axis=1) == 0).sum() >= 16
-    assert (np.diff(all_starts, axis=1) >= 0).all(axis=1).sum() >= 16
-
-
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"length": 3}, "length = 3: allowed is a whole number from 4 up"),
-        ({"length": 14}, "length = 14: allowed is 13 or less at token_dim 1; it would take 2,002 retrievals"),
-        ({"length": 10**12}, "allowed is 13 or less .* more than 2.500000000000 retrievals"),
-        (
-            {"length": 9, "token_dim": 12},
-            "allowed is 8 or less at token_dim 12; it would take 2,016 retrievals",
-        ),
-        ({"token_dim": 251}, "token_dim = 251: allowed is 250 or less; even length 4 would take 2,008"),
-        ({"token_dim": 0}, "token_dim = 0: allowed"),
-        ({"degree": 0}, "degree = 0: allowed"),
-        ({"degree": 7}, "degree = 7: allowed is 6 or less for 8 numbers; it would take 6,435 monomials"),
-        (
-            {"token_dim": 2, "degree": 5},
-            "degree = 5: allowed is 4 or less for 16 numbers; .* 20,349 monomials",
-        ),
-        ({"degree": 10**9}, "allowed is 6 or less for 8 numbers; it would take about 1e67 monomials"),
-        ({"sharpness": 0.0}, "sharpness = 0.0: allowed"),
-        ({"sharpness": -1.0}, "sharpness = -1.0: allowed"),
-        ({"sharpness": math.inf}, "sharpness = inf: allowed"),
-        ({"seed": -1}, "seed = -1: allowed"),
+        ({"length": 3}, "length: expected an integer >= 4"),
+        ({"length": 14}, "length: expected an integer <= 13 at token_dim 1, got 14, which needs 2,002"),
+        ({"length": 10**12}, "<= 13 .* more than 2.500000000000 retrievals"),
+        ({"token_dim": 251}, "token_dim: expected an integer <= 250, got 251, which needs 2,008"),
+        ({"degree": 7}, "degree: expected an integer <= 6 for 8 numbers, got 7, which needs 6,435"),
+        ({"degree": 10**9}, "<= 6 for 8 numbers, .* about 1e67 monomials"),
+        ({"sharpness": math.inf}, "sharpness: expected"),
+        ({"seed": -1}, "seed: expected"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_is_computed(change, line):
@@ -286,23 +246,13 @@ def test_what_cannot_be_done_is_refused_before_anything_is_computed(change, line
     assert "\n" not in str(refusal.value)
 
 
-def test_the_limits_are_where_the_refusals_say():
-    check_size(length=13, token_dim=1, degree=2)
-    check_size(length=8, token_dim=1, degree=6)
-    check_size(length=8, token_dim=2, degree=4)
-    assert retrievals(length=13, token_dim=1) <= MAX_RETRIEVALS < retrievals(length=14, token_dim=1)
-    assert monomials(variables=16, degree=4) <= MAX_MONOMIALS < monomials(variables=16, degree=5)
-
-
 @pytest.mark.parametrize(
     ("target", "line"),
     [
-        (lambda x: x, r"target gives the shape \(4, 1\)"),
+        (lambda x: x, r"target: expected one real number .* got the shape \(4, 1\)"),
         (lambda x: 1j * x[0, 0], "type complex128"),
         (lambda x: "much", "target cannot be applied"),
-        (lambda x: x[0, 0] @ x, "target cannot be applied"),
-        (lambda x: jnp.log(x[0, 0]), "target = -inf at x = .*: allowed is a finite number"),
-        (lambda x: jnp.sqrt(x[0, 0] - 0.5), "target = nan at x = "),
+        (lambda x: jnp.log(x[0, 0]), "target: expected a finite number .* got -inf at x = "),
     ],
 )
 def test_a_target_that_is_no_finite_number_is_refused(target, line):
@@ -327,12 +277,6 @@ def test_a_target_may_hold_arrays():
         assert float(polynomial(jnp.array([0.1, 0.2, 0.3, 0.4]))) == pytest.approx(0.8, abs=1e-10)
 
 
-@pytest.mark.parametrize("target", [lambda x: 1, lambda x: x[0, 0] > 2])
-def test_constants_of_any_type_are_targets(target):
-    polynomial = approximate_target(target, token_dim=1, length=4, degree=1).polynomial
-    assert float(polynomial(jnp.array([0.1, 0.4, 0.7, 0.9]))) == pytest.approx(float(target(np.ones((4, 1)))))
-
-
 def test_the_command_prints_json_or_a_table_that_fits(capsys):
     density_command("x[0,0]", length=5, sharpness=100.0, degree=1, as_json=True)
     summary = json.loads(capsys.readouterr().out)
@@ -348,9 +292,3 @@ def test_the_command_prints_json_or_a_table_that_fits(capsys):
     assert f"sharpness 100 {errors[100]:17.1e}" in out
     assert max(len(line) for line in out.splitlines()) <= 80
     assert err == ""
-
-
-@pytest.mark.parametrize("wrong", [{"length": 2}, {"degree": 99}, {"sharpness": 0.0}, {"expression": "y"}])
-def test_the_command_refuses_at_once(wrong):
-    with pytest.raises(InvalidInput):
-        density_command(**{"expression": "x[0,0]", "length": 4, "degree": 1} | wrong)

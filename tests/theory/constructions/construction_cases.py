@@ -22,7 +22,7 @@ MAKERS = {"specialise": specialise, "memorise": memorise}
 
 
 def _table() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "construction_cases.py"
+    path = Path(__file__).parents[3] / "benchmarks" / "construction_cases.py"
     found = importlib.util.spec_from_file_location("table_of_constructions", path)
     assert found is not None and found.loader is not None
     module = importlib.util.module_from_spec(found)

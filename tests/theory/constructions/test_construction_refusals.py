@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from constructing import Maker, both, defined, distance, own
-from construction_cases import sequences
+from constructing import Maker, both, defined, own
 
 from headcount.errors import InvalidInput
 from headcount.tasks.library import bowls, bowls_product, extremes
@@ -36,15 +35,9 @@ def proposed(text: str) -> float:
 
 
 @both
-@pytest.mark.parametrize("epsilon", [0, -1e-3, np.nan, np.inf, -np.inf, "0.1", None, True])
-def test_epsilon_is_a_positive_number(make: Maker, epsilon: Any) -> None:
-    assert message(make, extremes(), length=4, epsilon=epsilon).startswith("epsilon = ")
-
-
-@both
-@pytest.mark.parametrize("length", [0, -1, 2.0, None, True])
-def test_a_length_is_a_whole_number(make: Maker, length: Any) -> None:
-    assert message(make, extremes(), length=length, epsilon=0.1).startswith("length = ")
+@pytest.mark.parametrize(("name", "value"), [("epsilon", 0), ("epsilon", np.nan), ("length", 0)])
+def test_epsilon_and_length_are_checked(make: Maker, name: str, value: Any) -> None:
+    assert message(make, extremes(), **{"length": 4, "epsilon": 0.1, name: value}).startswith(f"{name}: ")
 
 
 @both
@@ -58,9 +51,8 @@ def test_positions_must_exist_at_this_length(make: Maker) -> None:
     ("task", "reason"),
     [
         (own(lambda x: jnp.log(x[0] - 0.5)), "coordinate function 0 is not finite"),
-        (own(lambda x: x[0], lambda x: jnp.log(x[1])), "coordinate function 1 is not finite"),
-        (own(lambda x: x[0], outer=lambda z: jnp.log(z[0] - 0.5)), "F_0 is not finite"),
-        (own(lambda x: x[0], outer=lambda z: jnp.sqrt(z[0])), "F_0 is infinitely steep"),
+        (own(lambda x: x[0], outer=lambda z: jnp.log(z[0] - 0.5)), "F_0: expected finite values"),
+        (own(lambda x: x[0], outer=lambda z: jnp.sqrt(z[0])), "F_0: expected finite derivatives"),
     ],
 )
 def test_values_and_slopes_must_be_finite(make: Maker, task: RetrievalTask, reason: str) -> None:
@@ -71,9 +63,7 @@ def test_values_and_slopes_must_be_finite(make: Maker, task: RetrievalTask, reas
     ("task", "epsilon", "reason"),
     [
         (extremes(), 1e-30, "float64"),
-        (extremes(), 1e-320, "float64"),
         (replace(extremes(), outer=lambda z: 1e6 + jnp.sum(z)), 1e-9, "float64"),
-        (bowls(dimension=2, token_dim=1), 1e-30, "knots"),
         (bowls(dimension=2, token_dim=1), 1e-320, "knots"),
         (own(lambda x: jnp.exp(x[0]), token_dim=1), 1e-30, "knots"),
         (bowls_product(dimension=2, token_dim=1), 1e-30, "the widest network"),
@@ -82,25 +72,17 @@ def test_values_and_slopes_must_be_finite(make: Maker, task: RetrievalTask, reas
 def test_an_epsilon_out_of_reach_comes_with_one_within(
     task: RetrievalTask, epsilon: float, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "WIDEST", 64)
+    monkeypatch.setattr(fitting, "MAX_UNITS", 64)
     monkeypatch.setattr(shallow, "MAX_KNOTS", 256)
     refused = message(specialise, task, length=4, epsilon=epsilon)
     assert reason in refused
     assert specialise(task, length=4, epsilon=proposed(refused)).bound.total < proposed(refused)
 
 
-@pytest.mark.parametrize("epsilon", [2e-12, 1e-9])
-def test_the_finest_epsilon_is_not_too_fine_for_the_arithmetic(epsilon: float) -> None:
-    construction = specialise(extremes(), length=4, epsilon=epsilon)
-    assert distance(construction, sequences(extremes(), 4)) < epsilon
-
-
 @pytest.mark.parametrize(
     ("task", "epsilon"),
     [
         (extremes(), 1e-30),
-        (extremes(), 1e-2),
-        (bowls(dimension=2, token_dim=2), 1e-30),
         (bowls(dimension=2, token_dim=2), 1e-2),
         (bowls_product(dimension=2, token_dim=1), 1e-2),
     ],
@@ -108,7 +90,7 @@ def test_the_finest_epsilon_is_not_too_fine_for_the_arithmetic(epsilon: float) -
 def test_what_memory_cannot_hold_comes_with_an_epsilon_that_fits(
     task: RetrievalTask, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "WIDEST", 64)
+    monkeypatch.setattr(fitting, "MAX_UNITS", 64)
     options: dict[str, Any] = {"length": 16, "memory_gib": 2e-3}
     refused = message(memorise, task, epsilon=epsilon, **options)
     if epsilon == 1e-2 and task.outer is jnp.sum:
@@ -123,11 +105,6 @@ def test_where_no_epsilon_fits_a_length_is_to_blame() -> None:
     assert "no epsilon fits" in refused and "length" in refused
 
 
-@pytest.mark.parametrize("memory", [0, -1, np.nan, np.inf])
-def test_memory_is_a_positive_number(memory: float) -> None:
-    assert "memory_gib = " in message(memorise, extremes(), length=4, epsilon=0.1, memory_gib=memory)
-
-
 @pytest.mark.parametrize(
     "outer",
     [
@@ -139,7 +116,7 @@ def test_memory_is_a_positive_number(memory: float) -> None:
 def test_a_product_too_small_to_see_among_large_numbers_is_not_passed_over(
     outer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "WIDEST", 64)
+    monkeypatch.setattr(fitting, "MAX_UNITS", 64)
     with pytest.raises(InvalidInput, match=r"would (be possible|fit)"):
         specialise(replace(extremes(), outer=outer), length=4, epsilon=0.1)
 

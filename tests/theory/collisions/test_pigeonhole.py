@@ -27,18 +27,15 @@ from theory.collisions.references import (
 
 from headcount.errors import InvalidInput
 from headcount.models.transformer import Transformer
-from headcount.tasks.library import bowls, max_sum
 from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.collisions.layout import Layout, claims, layout_for
 from headcount.theory.collisions.pigeonhole import (
     GAP,
-    Layout,
     Pigeonhole,
     _candidates,
     _complete,
     _grid,
-    _layout,
     _summaries,
-    claims,
     pigeonhole,
 )
 from headcount.theory.constructions.specialise import specialise
@@ -66,46 +63,6 @@ def test_each_head_in_turn_claims_its_true_favourite(seed: int) -> None:
     assert claims(model, places, np.ones(LENGTH, bool)) == expected
 
 
-def late_looker() -> Transformer:
-    """One head, logit t + x(t): it likes late positions best, and there large tokens."""
-    model = double(
-        small(
-            EXTREMES,
-            head_dim=1,
-            encoder_hidden=(),
-            positions="one_hot",
-            length=LENGTH,
-            scale_logits=False,
-        )
-    )
-    one = np.ones((1, 1, 1))
-    return eqx.tree_at(
-        lambda made: (made.encoder.weights, made.class_token, made.attention.query, made.attention.key),
-        model,
-        ((np.array([[1.0, *range(LENGTH)]]),), np.ones(1), one, one),
-    )
-
-
-def test_a_claim_over_the_own_positions_only_would_be_outdone_elsewhere() -> None:
-    model, places = late_looker(), np.linspace(0, 1, 5)[:, None]
-    own = np.arange(LENGTH) < LENGTH // 2
-
-    def logit(place: int, position: int) -> float:
-        return float(scores_and_values(model, np.tile(places[place], (LENGTH, 1)))[0][0, position])
-
-    def largest_elsewhere(claimed: tuple[int, int]) -> float:
-        """What any of the tokens gets at any other position."""
-        others = [position for position in range(LENGTH) if position != claimed[1]]
-        return max(logit(place, position) for place in range(len(places)) for position in others)
-
-    (restricted,) = claims(model, places, own)
-    assert restricted == (4, 3)
-    assert largest_elsewhere(restricted) > logit(*restricted)
-    (anywhere,) = claims(model, places, np.ones(LENGTH, bool))
-    assert anywhere == (4, 7)
-    assert largest_elsewhere(anywhere) <= logit(*anywhere)
-
-
 def test_the_bins_let_heads_claim_positions_outside_the_hidden_coordinates_own() -> None:
     task = SEVERAL
     model = double(
@@ -129,7 +86,7 @@ def test_the_bins_let_heads_claim_positions_outside_the_hidden_coordinates_own()
 
 def layout_of(model: Transformer, task: RetrievalTask) -> Layout:
     with jax.enable_x64(True):
-        return _layout(model, task, LENGTH, segments(task))
+        return layout_for(model, task, LENGTH, segments(task))
 
 
 @cache
@@ -138,9 +95,7 @@ def binned() -> tuple[Transformer, Pigeonhole]:
     return model, pigeonhole(model, BOWLS, LENGTH, candidates=3000)
 
 
-@pytest.mark.parametrize(
-    ("free", "points", "most"), [(1, 8, 2), (1, 8, 3), (2, 3, 8), (3, 4, 50), (1, 3, 2), (40, 8, 2)]
-)
+@pytest.mark.parametrize(("free", "points", "most"), [(1, 8, 2), (2, 3, 8), (3, 4, 50), (40, 8, 2)])
 def test_candidates_are_distinct_and_never_fewer_than_two(free: int, points: int, most: int) -> None:
     for seed in range(20):
         chosen = _candidates(free, points, most, seed)
@@ -148,12 +103,8 @@ def test_candidates_are_distinct_and_never_fewer_than_two(free: int, points: int
         assert len({tuple(row) for row in chosen.tolist()}) == len(chosen)
         assert chosen.min() >= 0
         assert chosen.max() < points
-
-
-@pytest.mark.parametrize(("free", "points"), [(1, 2), (3, 4), (5, 2), (2, 8)])
-def test_few_candidates_are_enumerated(free: int, points: int) -> None:
-    chosen = _candidates(free, points, points**free, seed=0)
-    assert {tuple(row) for row in chosen.tolist()} == set(itertools.product(range(points), repeat=free))
+    every = _candidates(min(free, 3), points, points ** min(free, 3), seed=0)
+    assert {*map(tuple, every.tolist())} == {*itertools.product(range(points), repeat=min(free, 3))}
 
 
 def test_points_of_the_grid_go_outwards_and_their_targets_are_3_epsilon_apart() -> None:
@@ -231,30 +182,6 @@ def test_summaries_are_those_of_the_sequences_one_by_one() -> None:
     np.testing.assert_allclose(fast[:, 2:], weighted, rtol=1e-11)
 
 
-def even_looker(task: RetrievalTask) -> Transformer:
-    """Every token gets the same attention and is encoded linearly: only the sum of tokens is seen."""
-    model = double(small(task, encoder_hidden=()))
-    return eqx.tree_at(lambda made: made.attention.query, model, np.zeros_like(model.attention.query))
-
-
-def test_equal_summaries_are_equal_representations() -> None:
-    model = even_looker(BOWLS)
-    layout = layout_of(model, BOWLS)
-    blocks = len(layout.free)
-    grid = _grid(segments(BOWLS)[layout.unattended], blocks, 1e-4)
-    chosen = np.zeros((2, blocks), int)
-    chosen[0, :2], chosen[1, :2] = (0, 2), (2, 0)
-    with jax.enable_x64(True):
-        one, other = _summaries(model, layout, grid, chosen)
-    np.testing.assert_allclose(one, other, atol=1e-14)
-    first, second = _complete(layout, grid, *chosen)
-    np.testing.assert_allclose(representation(model, first), representation(model, second), atol=1e-14)
-    assert np.abs(targets(BOWLS, first) - targets(BOWLS, second)).max() >= GAP * 1e-4
-    found = pigeonhole(model, BOWLS, LENGTH, candidates=500)
-    assert found.representation_gap < 1e-14
-    assert found.target_gap >= GAP * found.epsilon
-
-
 def test_the_first_block_that_differs_decides_the_target_and_not_the_last() -> None:
     model, found = binned()
     layout, segment = layout_of(model, BOWLS), segments(BOWLS)[found.unattended]
@@ -289,11 +216,11 @@ def test_of_all_candidates_the_pair_is_nearly_the_closest() -> None:
     assert min(gaps) * (1 - 1e-9) <= found.representation_gap <= 2 * min(gaps)
 
 
-def test_the_largest_epsilon_that_a_refusal_names_is_allowed() -> None:
+def test_the_largest_epsilon_that_a_message_names_is_valid() -> None:
     model, _ = binned()
-    with pytest.raises(InvalidInput, match=r"epsilon = 0.5: .* allowed is up to") as refusal:
+    with pytest.raises(InvalidInput, match=r"epsilon: expected a number <= .*, got 0.5") as refusal:
         pigeonhole(model, BOWLS, LENGTH, epsilon=0.5)
-    named = float(re.findall(r"up to (\S+)$", str(refusal.value))[0])
+    named = float(re.findall(r"<= (\S+),", str(refusal.value))[0])
     found = pigeonhole(model, BOWLS, LENGTH, epsilon=named, candidates=100)
     assert found.points == 2
     assert found.target_gap >= GAP * named
@@ -334,18 +261,12 @@ def hidden_from_the_target() -> RetrievalTask:
 @pytest.mark.parametrize(
     ("attempt", "words"),
     [
-        (lambda: pigeonhole(small(BOWLS, layers=2), BOWLS, 8), "layers = 2: .* allowed is 1"),
+        (lambda: pigeonhole(small(BOWLS, layers=2), BOWLS, 8), "layers: expected 1"),
         (
             lambda: pigeonhole(specialise(EXTREMES, length=8, epsilon=0.1).model, EXTREMES, 8),
             "heads = 2: every coordinate is attended",
         ),
-        (
-            lambda: pigeonhole(
-                double(small(max_sum(dimension=1, token_dim=1))), bowls(dimension=1, token_dim=1), 8
-            ),
-            "heads = 1: every coordinate is attended",
-        ),
-        (lambda: pigeonhole(double(small(BOWLS, heads=3)), BOWLS, 3), "length = 3: allowed is above heads"),
+        (lambda: pigeonhole(double(small(BOWLS, heads=3)), BOWLS, 3), "length: expected an integer > heads"),
         (lambda: pigeonhole(double(small(BOWLS)), BOWLS, 2), "length = 2: no position is left"),
         (lambda: pigeonhole(double(small(BOWLS)), BOWLS, 3), "length = 3: no position is left free"),
         (
@@ -357,9 +278,7 @@ def hidden_from_the_target() -> RetrievalTask:
             lambda: pigeonhole(double(small(hidden_from_the_target())), hidden_from_the_target(), 8),
             "target of hidden does not rise along a segment of coordinate 0",
         ),
-        (lambda: pigeonhole(small(BOWLS), BOWLS, 8, candidates=1), "candidates = 1: allowed is"),
-        (lambda: pigeonhole(small(BOWLS), BOWLS, 8, points=1), "points = 1: allowed is"),
-        (lambda: pigeonhole(small(BOWLS), BOWLS, 8, epsilon=0.0), "epsilon = 0.0: allowed is"),
+        (lambda: pigeonhole(small(BOWLS), BOWLS, 8, epsilon=0.0), "epsilon: expected"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -78,20 +78,10 @@ def ask(region: Region, x: np.ndarray) -> Asked:
 
 
 @by_region
-def test_projecting_lands_inside_from_anywhere(name: str) -> None:
-    assert not asked(name).inside[1000:].all()
-    assert asked(name).projected_inside.all()
-
-
-@by_region
-def test_projecting_leaves_what_is_inside(name: str) -> None:
-    _, x, inside, projected, _ = asked(name)
-    np.testing.assert_allclose(projected[inside], x[inside], rtol=1e-12)
-
-
-@by_region
 def test_the_region_is_the_plain_one_between_percentiles_of_the_data(name: str) -> None:
     region, x, inside, projected, projected_inside = asked(name)
+    assert not inside[1000:].all() and projected_inside.all()
+    np.testing.assert_allclose(projected[inside], x[inside], rtol=1e-12)
     assert inside.tolist() == [plainly_inside(region, each) for each in x]
     assert projected_inside.tolist() == [plainly_inside(region, each) for each in projected]
     norms = np.linalg.norm(x[:1000], axis=-1)

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headcount.theory.constructions import fit as fitting
-from headcount.theory.constructions.cube import largest
 from headcount.theory.constructions.extremum import maximum
 from headcount.theory.constructions.fit import fit
 from headcount.theory.constructions.ridge import ridge
@@ -18,6 +18,7 @@ from headcount.theory.constructions.shallow import (
     Shallow,
     additive,
     along_axes,
+    evaluated,
     linear,
     non_negative,
     parabolas,
@@ -25,6 +26,7 @@ from headcount.theory.constructions.shallow import (
     within_reach,
 )
 from headcount.theory.constructions.structure import is_additive, network_of
+from headcount.theory.search import largest
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Function = Callable[[FloatArray], FloatArray]
@@ -114,38 +116,27 @@ def sums(draw: st.DrawFn) -> tuple[int, Function]:
     speed, place = 40 * random.uniform(size=(2, inputs)), random.uniform(size=(2, inputs))
 
     def function(x: FloatArray) -> FloatArray:
-        waves = [(height[i] * np.sin(speed[i] * x)).sum(axis=1) for i in range(2)]
-        return np.stack([w + (kink[i] * abs(x - place[i])).sum(axis=1) for i, w in enumerate(waves)], axis=1)
+        waves = [(height[i] * jnp.sin(speed[i] * x)).sum(axis=1) for i in range(2)]
+        return jnp.stack([w + (kink[i] * abs(x - place[i])).sum(axis=1) for i, w in enumerate(waves)], axis=1)
 
     return inputs, function
 
 
 @given(sums(), st.floats(3e-2, 1.0), seeds)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_additive_keeps_to_its_error(case: tuple[int, Function], tolerance: float, seed: int) -> None:
     inputs, function = case
     net = additive(function, inputs, tolerance)
     x = points(inputs, seed, count=4000)
-    assert np.abs(net(x) - function(x)).max() <= net.error <= tolerance
+    assert np.abs(net(x) - evaluated(function, x)).max() <= net.error <= tolerance
     assert not net.proven
 
 
 @pytest.mark.parametrize("waves", [32, 64, 1024])
 def test_a_wave_cannot_hide_between_the_places_that_are_looked_at(waves: int) -> None:
-    net = additive(lambda x: np.sin(2 * np.pi * waves * x), 1, tolerance=0.2)
+    net = additive(lambda x: jnp.sin(2 * np.pi * waves * x), 1, tolerance=0.2)
     x = points(1, 0)
     assert np.abs(net(x) - np.sin(2 * np.pi * waves * x)).max() <= 0.2
-
-
-@given(st.integers(1, 4), st.integers(1, 3), seeds)
-@quickly
-def test_linear_is_exact(inputs: int, outputs: int, seed: int) -> None:
-    slopes = np.random.default_rng(seed).normal(size=(outputs, inputs))
-    constant = np.random.default_rng(seed + 1).normal(size=outputs)
-    net = linear(slopes, constant)
-    x = points(inputs, seed)
-    np.testing.assert_allclose(net(x), x @ slopes.T + constant, atol=1e-13)
-    assert net.error == 0 and net.proven
 
 
 @given(st.integers(1, 4), seeds)
@@ -164,11 +155,11 @@ def test_a_line_from_0_to_1_is_a_single_unit(inputs: int, seed: int) -> None:
     ("function", "expected"),
     [
         (lambda x: (x**2).sum(axis=1, keepdims=True), True),
-        (lambda x: np.stack([x.sum(axis=1), abs(x - 0.3).sum(axis=1)], axis=1), True),
-        (lambda x: np.zeros((len(x), 1)), True),
+        (lambda x: jnp.stack([x.sum(axis=1), abs(x - 0.3).sum(axis=1)], axis=1), True),
+        (lambda x: jnp.zeros((len(x), 1)), True),
         (lambda x: x.prod(axis=1, keepdims=True), False),
-        (lambda x: np.stack([x.sum(axis=1), 1e-3 * x[:, 0] * x[:, 2]], axis=1), False),
-        (lambda x: np.maximum(x.sum(axis=1, keepdims=True) - 2.9, 0), False),
+        (lambda x: jnp.stack([x.sum(axis=1), 1e-3 * x[:, 0] * x[:, 2]], axis=1), False),
+        (lambda x: jnp.maximum(x.sum(axis=1, keepdims=True) - 2.9, 0), False),
     ],
 )
 def test_inputs_that_act_on_each_other_are_seen(function: Function, expected: bool) -> None:
@@ -189,15 +180,6 @@ def test_the_maximum_is_met_from_above_to_one_level(count: int, steps: int, seed
     assert above.max() <= (1 - 1 / count) / steps + 1e-12 < 1 / steps + 2e-12
 
 
-@given(numbers, levels)
-@quickly
-def test_the_maximum_has_two_layers_of_exactly_so_many_levels(count: int, steps: int) -> None:
-    net = maximum(count, steps)
-    assert net.first.shape == (count * steps, count)
-    assert net.middle.shape == (2 * steps, count * steps)
-    assert sorted({round(-bias * steps) for bias in net.first_bias}) == list(range(steps))
-
-
 @given(st.integers(50, 100), levels, st.integers(0, 39))
 @quickly
 def test_the_error_of_one_level_is_nearly_taken(count: int, steps: int, level: int) -> None:
@@ -208,20 +190,10 @@ def test_the_error_of_one_level_is_nearly_taken(count: int, steps: int, level: i
     assert above > 0.97 / steps
 
 
-@given(numbers, levels, seeds)
-@quickly
-def test_numbers_outside_0_and_1_are_cut(count: int, steps: int, seed: int) -> None:
-    u = np.random.default_rng(seed).normal(0.5, 2.0, size=(200, count))
-    net = maximum(count, steps)
-    np.testing.assert_allclose(net(u)[u.max(axis=1) >= 1], 1, atol=1e-12)
-    np.testing.assert_allclose(net(u)[u.max(axis=1) <= 0], 0, atol=1e-12)
-    np.testing.assert_allclose(net(u), net(np.maximum(u, 0)), atol=1e-12)
-
-
 WITHOUT_STRUCTURE: dict[str, tuple[int, float, Function]] = {
-    "saddle": (2, 0.04, lambda x: np.sin(3 * x[:, :1]) * x[:, 1:]),
-    "cone": (2, 0.03, lambda x: np.linalg.norm(x - 0.4, axis=1, keepdims=True)),
-    "two outputs": (2, 0.05, lambda x: np.stack([x.prod(axis=1), 1 / (1 + x.sum(axis=1))], axis=1)),
+    "saddle": (2, 0.04, lambda x: jnp.sin(3 * x[:, :1]) * x[:, 1:]),
+    "cone": (2, 0.03, lambda x: jnp.linalg.norm(x - 0.4, axis=1, keepdims=True)),
+    "two outputs": (2, 0.05, lambda x: jnp.stack([x.prod(axis=1), 1 / (1 + x.sum(axis=1))], axis=1)),
     "three inputs": (3, 0.15, lambda x: (1 + x).prod(axis=1, keepdims=True)),
 }
 
@@ -231,12 +203,12 @@ def test_a_fit_keeps_to_its_tolerance_at_points_it_never_saw(name: str) -> None:
     inputs, tolerance, function = WITHOUT_STRUCTURE[name]
     net = fit(function, inputs, tolerance)
     x = points(inputs, seed=12345, count=40_000)
-    assert np.abs(net(x) - function(x)).max() <= net.error <= tolerance
+    assert np.abs(net(x) - evaluated(function, x)).max() <= net.error <= tolerance
     assert not net.proven
 
 
 def test_a_fit_out_of_reach_names_a_tolerance_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "WIDEST", 32)
+    monkeypatch.setattr(fitting, "MAX_UNITS", 32)
     inputs, _, function = WITHOUT_STRUCTURE["saddle"]
     with pytest.raises(OutOfReach, match=r"tolerance = 1e-06: .*32 units; tolerance = .* would be possible"):
         fit(function, inputs, 1e-6)
@@ -244,7 +216,7 @@ def test_a_fit_out_of_reach_names_a_tolerance_that_works(monkeypatch: pytest.Mon
         fit(function, inputs, 1e-6)
     net = fit(function, inputs, raised.value.possible)
     x = points(inputs, seed=12345, count=40_000)
-    assert np.abs(net(x) - function(x)).max() <= net.error <= raised.value.possible
+    assert np.abs(net(x) - evaluated(function, x)).max() <= net.error <= raised.value.possible
 
 
 @pytest.mark.parametrize("tolerance", [1e-12, 1e-300])
@@ -289,12 +261,14 @@ def test_rounding_up_never_falls_short(value: float) -> None:
 @settings(max_examples=10, deadline=None)
 def test_the_largest_value_is_found_in_small_cubes(inputs: int, seed: int) -> None:
     centre = np.random.default_rng(seed).uniform(size=inputs)
-    found = largest(lambda x: -np.linalg.norm(x - centre, axis=1), inputs=inputs)
-    assert -2e-3 <= found <= 0
+    found = largest(lambda x: -jnp.linalg.norm(x - centre, axis=1), inputs=inputs)
+    assert -1e-6 <= found <= 0
 
 
-@given(st.lists(st.floats(-1, 1), min_size=2, max_size=3), st.sampled_from([np.sin, np.exp, np.tanh]), seeds)
-@settings(max_examples=10, deadline=None)
+@given(
+    st.lists(st.floats(-1, 1), min_size=2, max_size=3), st.sampled_from([jnp.sin, jnp.exp, jnp.tanh]), seeds
+)
+@settings(max_examples=4, deadline=None)
 def test_a_function_of_one_direction_is_built_by_knots_along_it(
     direction: list[float], shape: Function, seed: int
 ) -> None:
@@ -302,12 +276,12 @@ def test_a_function_of_one_direction_is_built_by_knots_along_it(
     assume(np.abs(w).max() > 0.1)
 
     def function(x: FloatArray) -> FloatArray:
-        return np.stack([shape(x @ w), shape(x @ w + 1)], axis=1)
+        return jnp.stack([shape(x @ w), shape(x @ w + 1)], axis=1)
 
     net = ridge(function, len(w), 0.02)
     assert net is not None and net.error <= 0.02
     x = points(len(w), seed)
-    assert np.abs(net(x) - function(x)).max() <= net.error + ROUNDING
+    assert np.abs(net(x) - evaluated(function, x)).max() <= net.error + ROUNDING
     assert np.linalg.matrix_rank(net.inner, tol=1e-6 * np.abs(net.inner).max()) == 1
 
 
@@ -315,8 +289,8 @@ def test_a_function_of_one_direction_is_built_by_knots_along_it(
     "function",
     [
         lambda x: (x[:, :1] - 0.3) * (x[:, 1:2] - 0.6),
-        lambda x: np.sin(x @ np.array([[1.0], [2.0]])) + x[:, :1],
-        lambda x: np.zeros((len(x), 1)),
+        lambda x: jnp.sin(x @ np.array([[1.0], [2.0]])) + x[:, :1],
+        lambda x: jnp.zeros((len(x), 1)),
     ],
 )
 def test_a_function_of_two_directions_or_none_is_no_ridge(function: Function) -> None:
@@ -326,7 +300,7 @@ def test_a_function_of_two_directions_or_none_is_no_ridge(function: Function) ->
 def test_a_network_takes_the_structure_that_is_there() -> None:
     sum_of_axes = network_of(lambda x: (x**2).sum(axis=1, keepdims=True), 2, 1e-2)
     assert set(map(tuple, sum_of_axes.inner)) == {(1.0, 0.0), (0.0, 1.0)}
-    one_direction = network_of(lambda x: np.exp(x @ np.array([[1.0], [-1.0]])), 2, 1e-2)
+    one_direction = network_of(lambda x: jnp.exp(x @ np.array([[1.0], [-1.0]])), 2, 1e-2)
     assert np.allclose(one_direction.inner[:, 0], -one_direction.inner[:, 1])
     neither = network_of(lambda x: x[:, :1] * x[:, 1:2], 2, 1e-1)
     assert np.linalg.matrix_rank(neither.inner) == 2
