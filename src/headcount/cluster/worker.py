@@ -82,7 +82,7 @@ def machine_of_worker(kind: DeviceKind) -> Machine:
 
 
 def open_payload(payload: Sequence[Any]) -> list[Payload]:
-    """Unpack what the trials need, once for all packs of a sweep; Ray does not resolve references in a list."""
+    """Unpack what the trials need, once for all packs of a sweep; Ray resolves no references in a list."""
     import ray
 
     names = [part.hex() for part in payload]
