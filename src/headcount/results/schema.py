@@ -32,4 +32,5 @@ def is_current(spec: str) -> bool:
 
 def renamed_trials(shard: pa.Table) -> dict[str, str]:
     """The trials of a shard, as it was written, that have another id now: old to new."""
-    return {} if len(shard) else {}
+    del shard
+    return {}
