@@ -140,14 +140,14 @@ class Watched:
 
     def train(self, error: float) -> None:
         """Every pack makes 1,000 steps and comes to this error."""
-        self.view.tell(Planned(tuple(self.packs), {}))
+        self.view.show(Planned(tuple(self.packs), {}))
         for pack in self.packs:
-            self.view.tell(Advanced(pack, 1_000, (error,) * len(pack.trials)))
+            self.view.show(Advanced(pack, 1_000, (error,) * len(pack.trials)))
 
     def finish(self, pack: Pack, error: float) -> None:
         outcome = Outcome(None, error, error, error, best_step=10, diverged=math.isnan(error))
         rows = tuple(Row.of(trial, outcome, MACHINE, seconds=1.0) for trial in pack.trials)
-        self.view.tell(Finished(pack, rows))
+        self.view.show(Finished(pack, rows))
 
     def frame(self) -> str:
         """What a person sees now."""
@@ -203,14 +203,14 @@ def test_the_live_grid_tells_finished_members_and_diverged_ones() -> None:
         nothing.finish(nothing.packs[0], math.nan)
         seen = "\n".join(drawn(nothing.frame()))
     assert "nan" not in seen
-    assert "1 of 1 members" in seen
+    assert "1 of 1 member" in seen
 
 
 def test_the_live_grid_keeps_a_problem_in_one_piece() -> None:
     """A name that was cut into lines can be neither searched for nor copied."""
     name = f"runs/shards/{'0123456789abcdef' * 5}.parquet"
     watched = Watched(grid(lengths=(8,), heads=(1,), dimensions=(2,)))
-    watched.view.tell(FileProblem(f"{name}: damaged"))
+    watched.view.show(FileProblem(f"{name}: damaged"))
     assert name in watched.file.getvalue()
 
 
@@ -221,12 +221,12 @@ def test_without_a_terminal_a_line_now_and_then_says_how_far_it_is(quiet: bool) 
     view = LiveGrid(trials, Console(file=file, force_terminal=False), quiet=quiet)
     (pack,) = plan(trials, MACHINE)
     with view:
-        view.tell(Planned((pack,), {}))
-        view.tell(Advanced(pack, 1_000, (0.1,)))
+        view.show(Planned((pack,), {}))
+        view.show(Advanced(pack, 1_000, (0.1,)))
         assert file.getvalue() == ""
-        view.told -= 31
-        view.tell(Advanced(pack, 1_000, (0.1,)))
-        view.tell(Advanced(pack, 1_000, (0.1,)))
+        view.reported -= 31
+        view.show(Advanced(pack, 1_000, (0.1,)))
+        view.show(Advanced(pack, 1_000, (0.1,)))
     lines = file.getvalue().splitlines()
     assert len(lines) == (0 if quiet else 1)
-    assert all(line.startswith("headcount: 0 of 1 members, 10% of the steps") for line in lines)
+    assert all(line.startswith("headcount: 0 of 1 member, 10% of the steps") for line in lines)
