@@ -19,14 +19,7 @@ from headcount.results.lock import LOCK, Holder, Locked
 from headcount.results.store import Store
 from headcount.trials.planning import plan
 
-HOLD = """
-import sys, time
-from pathlib import Path
-from headcount.results.lock import writing
-with writing(Path(sys.argv[1])):
-    print("held", flush=True)
-    time.sleep(60)
-"""
+HOLDER = Path(__file__).parents[1] / "lock_holder.py"
 
 
 # Files
@@ -91,7 +84,7 @@ def test_a_second_writer_in_this_process_is_refused(tmp_path):
 
 
 def test_another_process_is_named_and_a_killed_one_makes_room(tmp_path):
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen([sys.executable, HOLDER, tmp_path], stdout=subprocess.PIPE, text=True)
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
