@@ -143,7 +143,7 @@ class Watched:
         self.view.show(Finished(pack, rows))
 
     def frame(self) -> str:
-        """What a person sees now."""
+        """What is drawn now."""
         before = self.file.tell()
         self.view.live.refresh()
         return self.file.getvalue()[before:]

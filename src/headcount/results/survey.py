@@ -72,7 +72,7 @@ class Found:
 
     @property
     def homes(self) -> set[Path]:
-        """The folders that hold the row that is kept, or one that cannot be told from it."""
+        """The folders that hold the row that is kept, or one that equals it."""
         alike = (shard.folder for record, shard in self.others if record.place == self.kept.place)
         return {self.shard.folder, *alike}
 
