@@ -4,6 +4,8 @@ from functools import cache
 from importlib.metadata import version
 
 __version__ = "0.1.0"
+ALGORITHM = 1
+"""The version of the training algorithm; it rises only when results change beyond the stated promise."""
 
 # A part of every trial's identity. It rises only when results change beyond what is promised for another
 # pack or device (same distribution of errors); a faster kernel is no such change.

@@ -144,10 +144,10 @@ def test_the_live_grid_shows_workers_packs_and_pace():
     trials = tiny_grid(seed=(0, 1)).trials()
     console = Console(file=io.StringIO(), width=80, force_terminal=True, _environ={})
     view = LiveGrid(trials, console)
-    view.tell(Planned(tuple(plan(trials, CORE)), {}))
-    view.tell(Staffed(12, 24))
+    view.show(Planned(tuple(plan(trials, CORE)), {}))
+    view.show(Staffed(12, 24))
     view.began -= 10
-    view.tell(Planned((), {trials[0].id: math.nan}))
+    view.show(Planned((), {trials[0].id: math.nan}))
     console.print(view.draw())
     said = console.file.getvalue()
     assert "12 workers, 24 packs in flight, 0 members per second" in said

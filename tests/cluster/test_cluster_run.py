@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from cluster.nodes import BIN, Cluster, Place, Running, spec, stop_group, training
 
-from headcount.results.store import read_results, read_shard
+from headcount.results.shards import read_shard
+from headcount.results.store import read_results
 
 SEEDS = 12
 TESTS = Path(__file__).parents[1]

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
+import pytest
 
+from headcount.errors import HeadcountError
+from headcount.results.merge import merge
 from headcount.results.schema import table
 from headcount.results.store import read_results
 from headcount.trials.row import ORDER, Row
@@ -69,3 +72,16 @@ def plain_union(folders: Sequence[Path]) -> pd.DataFrame:
     rows = pd.concat([read_results(folder) for folder in folders])
     first = rows.sort_values(CIRCUMSTANCES).drop_duplicates("trial")
     return first.sort_values(ORDER, ignore_index=True)
+
+
+def check_refused(folders: list[Path], out: Path, *fragments: str) -> None:
+    """One line with the fragments, and nothing anywhere is touched."""
+    place = folders[0].parent
+    before = files(place)
+    with pytest.raises(HeadcountError) as refusal:
+        merge(folders, out)
+    line = str(refusal.value)
+    assert "\n" not in line
+    for fragment in fragments:
+        assert fragment in line, line
+    assert files(place) == before

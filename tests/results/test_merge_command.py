@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -73,15 +74,23 @@ def test_one_conflict_is_one_line(call, folders, tmp_path):
     assert files(tmp_path) == before
 
 
+def test_strict_is_to_the_last_digit(call, folders, tmp_path):
+    other = write_folder(tmp_path / "third", [row(2, test_error=row(2).test_error * (1 + 1e-9))])
+    code, out, err = call(*folders, other, "--out", tmp_path / "all", "--strict")
+    assert (code, out, len(err)) == (2, "", 1)
+    assert call(*folders, other, "--out", tmp_path / "all")[0] == 0
+
+
 def test_of_many_conflicts_the_first_are_named_and_the_others_counted(call, tmp_path):
     many = MAX_NAMED + 5
     folders = [
-        write_folder(tmp_path / name, [row(trial, best_step=step) for trial in range(many)])
+        write_folder(tmp_path / name, [row(trial, counted_parameters=step) for trial in range(many)])
         for step, name in enumerate(("one", "other"))
     ]
     code, out, err = call(*folders, "--out", tmp_path / "all")
-    assert (code, out, len(err)) == (2, "", MAX_NAMED + 2)
-    assert all("differ in best_step (0 and 1)" in line for line in err[:MAX_NAMED])
+    assert (code, out, len(err)) == (2, "", MAX_NAMED + 1)
+    named = re.findall(r"trial ([0-9a-f]{16}) ", "\n".join(err))
+    assert len(named) == len(set(named)) == MAX_NAMED
     assert err[-2] == "headcount: and 5 more"
     assert f"{many} trials have different results" in err[-1]
 

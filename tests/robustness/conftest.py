@@ -41,7 +41,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         except SystemExit as end:
             code = end.code
         except Exception as error:
-            pytest.fail(f"a person would see a traceback: {type(error).__name__}: {error}")
+            pytest.fail(f"the user would see a traceback: {type(error).__name__}: {error}")
         else:
             code = 0
         code = 0 if code is None else code

@@ -1,4 +1,4 @@
-"""Specifications, real processes and looks at results folders, shared by the tests and the scripts here."""
+"""Specifications, real processes and looks at results folders, shared by the tests here."""
 
 import hashlib
 import json
@@ -83,7 +83,7 @@ def write(path: Path, text: str | bytes) -> Path:
 
 @dataclass
 class Process:
-    """`headcount` as a person starts it, in a process group of its own, with its output in files."""
+    """`headcount` as a user starts it, in a process group of its own, with its output in files."""
 
     popen: "subprocess.Popen[bytes]"
     output: Path
@@ -201,19 +201,6 @@ def _moments(folder: Path) -> dict[Path, int]:
     return found
 
 
-@dataclass(frozen=True)
-class Kill:
-    """A run that was ended by SIGKILL, and what it left."""
-
-    after: float
-    shards: int
-    steps: dict[str, int]
-
-    def __str__(self) -> str:
-        under_way = ", ".join(f"{pack} at step {step}" for pack, step in self.steps.items()) or "nothing"
-        return f"killed {self.after:.2f} s after its first chunk: {self.shards} shards, {under_way} under way"
-
-
 class Disturbed:
     """A sweep that is killed at random moments after its first chunk, and started again until it is done.
 
@@ -222,33 +209,30 @@ class Disturbed:
 
     def __init__(self, spec: Path, out: Path, cache: Path) -> None:
         self.spec, self.out, self.cache = spec, out, cache
-        self.kills: list[Kill] = []
         self.runs = 0
 
-    def kill_once(self, *, shards_first: int = 0, within: float = 1.2) -> Kill | None:
-        """One run, killed once it made a chunk and so many shards are there; None where it was done."""
+    def kill_once(self, *, shards_first: int = 0) -> bool:
+        """One run, killed once it made a chunk and so many shards are there; False where it was done."""
         before, finished, under_way = _moments(self.out), marks(self.out / "shards"), steps_made(self.out)
         process = self._start()
-        delay = random.uniform(0, within)
         try:
             going = wait_until(lambda: _moments(self.out) != before, process.popen)
             resumed = steps_made(self.out)
             going = going and wait_until(lambda: len(shards(self.out)) >= shards_first, process.popen)
             if going:
-                time.sleep(delay)
+                time.sleep(random.uniform(0, 1.2))
         finally:
             process.popen.kill()
         if process.wait() != -9:
             self.check_end(process)
-            return None
+            return False
         self._untouched(finished)
         for pack in under_way.keys() & resumed.keys():
             assert resumed[pack] > under_way[pack], f"{pack} began again: step {resumed[pack]}"
-        kill = Kill(delay, len(shards(self.out)), steps_made(self.out))
-        for pack in under_way.keys() & kill.steps.keys():
-            assert kill.steps[pack] > under_way[pack], f"{pack} fell back to step {kill.steps[pack]}"
-        self.kills.append(kill)
-        return kill
+        left = steps_made(self.out)
+        for pack in under_way.keys() & left.keys():
+            assert left[pack] > under_way[pack], f"{pack} fell back to step {left[pack]}"
+        return True
 
     def finish(self) -> Process:
         """The last run, left alone."""
@@ -287,12 +271,12 @@ class Result:
 
     @property
     def lines(self) -> list[str]:
-        """What it said to a person."""
+        """What it printed for the user."""
         return self.err.splitlines()
 
     @property
     def json(self) -> dict[str, Any]:
-        """Its answer to a machine: JSON as everyone reads it, and nothing else."""
+        """What it printed with --json: JSON by the standard, and nothing else."""
 
         def refuse(constant: str) -> None:
             raise AssertionError(f"{constant} is no JSON")

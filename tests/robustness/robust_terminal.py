@@ -27,7 +27,7 @@ def widest(text: str) -> int:
 
 
 class AtTerminal:
-    """`headcount` with a person looking on."""
+    """`headcount` at a terminal."""
 
     def __init__(self, *arguments: str | Path, cache: Path, columns: int = 80, rows: int = 24) -> None:
         self._master, slave = pty.openpty()

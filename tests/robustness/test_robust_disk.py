@@ -81,8 +81,16 @@ def test_a_read_only_disk_is_named_and_works_again_once_it_may_be_written(
 
 
 @pytest.mark.usefixtures("quick_page")
-@pytest.mark.parametrize("why", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT])
-@pytest.mark.parametrize("name", ["shards/", "checkpoints/", ".parquet", ".npz", "report.html"])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("shards/", errno.EROFS),
+        ("checkpoints/", errno.ENOSPC),
+        (".parquet", errno.EDQUOT),
+        (".npz", errno.EIO),
+        ("report.html", errno.ENOSPC),
+    ],
+)
 def test_a_disk_that_fails_at_any_file_is_one_line(
     name: str,
     why: int,

@@ -103,7 +103,7 @@ def test_interrupted_while_compiling(compiling: Interrupted, command: Command) -
     assert len(numbers(compiling.out)) == 10
 
 
-def test_a_cache_that_cannot_be_used_is_no_matter_for_a_person(compiling: Interrupted) -> None:
+def test_a_cache_that_cannot_be_used_is_not_mentioned(compiling: Interrupted) -> None:
     (line,) = compiling.text.splitlines()
     assert line.startswith("headcount: interrupted; what is finished is kept.")
 
@@ -124,7 +124,8 @@ def test_interrupted_while_training(
     same(numbers(training.out), whole[whole["seed"] < 16].reset_index(drop=True))
 
 
-def test_a_person_at_a_narrow_terminal_sees_the_grid_fill_in(training: Interrupted) -> None:
+def test_a_narrow_terminal_shows_the_grid_fill_in(training: Interrupted) -> None:
+    # The last line names files, however long their names are.
     assert widest(training.text.partition("headcount: interrupted")[0]) <= 80
     seen = "\n".join(drawn(training.text))
     assert "max_sum, D = 2" in seen

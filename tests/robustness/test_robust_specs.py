@@ -3,7 +3,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from robust_support import TINY, Command, Process, Result, numbers, start, tiny, write
+from robust_support import TINY, Command, Result, numbers, start, tiny, write
 
 from headcount.tasks.registry import TASKS
 
@@ -19,7 +19,7 @@ def other_task(text: str) -> str:
 # What the file holds, and what the line about it has to contain.
 TOML: dict[str, tuple[str | bytes, list[str]]] = {
     "unknown field": (tiny("hidden = 4", "hiden = 4"), ["model.hiden", "did you mean hidden", "head_dim"]),
-    "unknown field, nothing like it": (tiny(TRAINING, TRAINING + "zzz = 1\n"), ["training.zzz", "allowed"]),
+    "unknown field, nothing like it": (tiny(TRAINING, TRAINING + "zzz = 1\n"), ["training.zzz"]),
     "unknown option of a task": (tiny("token_dim", "tokendim"), ["tokendim", "max_sum", "token_dim"]),
     "unknown table": (
         TINY + "[modle]\nheads = 2\n",
@@ -30,24 +30,15 @@ TOML: dict[str, tuple[str | bytes, list[str]]] = {
         tiny("heads = [1, 2]", "heads = [1, 0]"),
         ["model.heads", "= 0", "greater than or equal to 1"],
     ),
-    "negative heads": (tiny("heads = [1, 2]", "heads = -1"), ["model.heads", "-1", "1"]),
-    "no token": (tiny("length = 4", "length = 0"), ["training.length", "= 0", "greater than or equal to 1"]),
     "negative rate": (
         tiny(TRAINING, TRAINING + "learning_rate = -0.25\n"),
         ["training.learning_rate", "-0.25", "greater than 0"],
-    ),
-    "zero rate": (
-        tiny(TRAINING, TRAINING + "learning_rate = 0.0\n"),
-        ["learning_rate", "0.0", "greater than 0"],
     ),
     "NaN rate": (tiny(TRAINING, TRAINING + "learning_rate = nan\n"), ["learning_rate", "nan", "finite"]),
     "infinite rate": (
         tiny(TRAINING, TRAINING + "learning_rate = [1e-3, inf]\n"),
         ["learning_rate[1]", "inf", "finite"],
     ),
-    "NaN decay": (tiny(TRAINING, TRAINING + "weight_decay = nan\n"), ["weight_decay", "nan", "finite"]),
-    "infinite clip": (tiny(TRAINING, TRAINING + "clip = inf\n"), ["clip", "inf", "finite"]),
-    "NaN beta": (tiny(MODEL, MODEL + "beta = nan\n"), ["beta", "nan", "finite"]),
     "more orthonormal directions than dimensions": (
         tiny("dimension = 2\ntoken_dim = 2", 'dimension = 5\ntoken_dim = 4\ndirections = "orthonormal"'),
         ["dimension", "5", "orthonormal", "at most 4"],
@@ -56,27 +47,16 @@ TOML: dict[str, tuple[str | bytes, list[str]]] = {
         other_task('name = "extremes"\ndimension = 3\n'),
         ["extremes", "dimension", "positions"],
     ),
-    "no dimension": (tiny("dimension = 2", "dimension = 0"), ["task.dimension", "= 0", "1"]),
     "unknown task": (tiny('"max_sum"', '"maxsum"'), ["'maxsum'", "did you mean 'max_sum'", "bowls"]),
-    "a task by a number": (tiny('"max_sum"', "3"), ["task.name", "3", "string"]),
     "text for a number": (tiny("heads = [1, 2]", 'heads = "two"'), ["model.heads", "'two'", "integer"]),
-    "digits as text": (tiny("steps = 40", 'steps = "40"'), ["training.steps", "'40'", "integer"]),
-    "half a head": (tiny("heads = [1, 2]", "heads = 1.5"), ["model.heads", "1.5", "integer"]),
     "a truth value for heads": (tiny("heads = [1, 2]", "heads = true"), ["model.heads", "True", "integer"]),
-    "a truth value for steps": (tiny("steps = 40", "steps = true"), ["training.steps", "True", "integer"]),
-    "a truth value for seeds": (tiny("seeds = 5", "seeds = true"), ["training.seeds", "True"]),
     "a truth value for an option": (tiny("token_dim = 2", "token_dim = true"), ["token_dim", "True", "1"]),
-    "a date for steps": (tiny("steps = 40", "steps = 2020-01-01"), ["training.steps", "2020", "integer"]),
     "empty list": (tiny("heads = [1, 2]", "heads = []"), ["model.heads", "[]", "at least 1"]),
-    "a list in a list": (tiny("heads = [1, 2]", "heads = [[1, 2]]"), ["model.heads", "[1, 2]", "integer"]),
     "no seeds": (tiny("seeds = 5", "seeds = 0"), ["training.seeds", "0", "from 1 to"]),
-    "negative seed": (tiny("seeds = 5", "seeds = [3, -4]"), ["training.seeds[1]", "-4", "0"]),
     "a seed that no generator takes": (
         tiny("seeds = 5", "seeds = [18446744073709551616]"),
         ["seed", "18446744073709551616"],
     ),
-    "no key-value heads": (tiny(MODEL, MODEL + "kv_heads = 0\n"), ["kv_heads", "0"]),
-    "negative key-value heads": (tiny(MODEL, MODEL + "kv_heads = -1\n"), ["kv_heads", "-1"]),
     "key-value heads that do not divide": (
         tiny(MODEL, MODEL + "kv_heads = 2\n"),
         ["kv_heads", "2", "heads = 1"],
@@ -97,28 +77,25 @@ TOML: dict[str, tuple[str | bytes, list[str]]] = {
         tiny("token_dim = 2", "token_dim = 2\npositions = [[7]]"),
         ["position", "7", "length 4"],
     ),
+    "more data than any machine holds": (
+        tiny("train_samples = 64", "train_samples = 10000000000000"),
+        ["train_samples"],
+    ),
     "not TOML": ("heads = = 3", ["not TOML", "line 1"]),
     "empty file": ("", ["empty", "[task], [model] and [training]"]),
-    "only a comment": ("# to do\n", ["empty", "[task], [model] and [training]"]),
     "binary file": (bytes(range(256)), ["not TOML"]),
-    "a file with zeros": (b"\0" * 64, ["not TOML"]),
     "no list of grids": ("grid = 3\n", ["grid", "[[grid]]"]),
     "an empty list of grids": ("grid = []\n", ["no trial"]),
-    "numbers for grids": ("grid = [7]\n", ["grid", "7"]),
     "a grid beside the tables": (TINY + "[[grid]]\n", ["grid", "task, model, training"]),
 }
 
 PYTHON: dict[str, tuple[str | bytes, list[str]]] = {
     "raises": ("x = 1\nraise RuntimeError('no luck\\ntoday')\n", ["line 2", "RuntimeError", "no luck"]),
-    "raises deeper": ("def f():\n    return 1 / 0\n\n\nf()\n", ["line 2", "ZeroDivisionError"]),
     "syntax error": ("x = 1\ny = = 2\n", ["line 2", "SyntaxError"]),
     "defines nothing": ("x = 1\n", ["`grid`", "`trials`"]),
-    "empty": ("", ["`grid`", "`trials`"]),
     "no trials": ("trials = []\n", ["no trial"]),
     "other trials": ("trials = [1, 2]\n", ["`trials`", "headcount.Trial"]),
-    "unknown module": ("import no_such_module\n", ["line 1", "no_such_module"]),
     "leaves": ("import sys\n\nsys.exit()\n", ["line 3", "SystemExit"]),
-    "leaves with a code": ("raise SystemExit(7)\n", ["line 1", "SystemExit"]),
     "binary": (bytes(range(256)), ["null bytes"]),
     "an empty axis": (PYTHON_START + "grid = h.Grid('max_sum', heads=[])\n", ["heads", "[]", "list"]),
     "an unknown option of the model": (
@@ -131,7 +108,7 @@ PYTHON: dict[str, tuple[str | bytes, list[str]]] = {
     ),
 }
 
-# Words of the machinery, which tell a person nothing.
+# Words of the machinery, which mean nothing to the user.
 INTERNAL = ["Traceback", "instance of", "tasktable", "gridtable", "line None", "0x7f"]
 
 
@@ -257,29 +234,9 @@ def test_a_list_of_grids_is_all_of_them_each_trial_once(tmp_path: Path, command:
     assert found == [[1, 0], [1, 1], [2, 0], [2, 1], [2, 2]]
 
 
-# The last asks for more data than any machine holds: a mistake like any other.
-PROCESSES = {
-    "field.toml": (tiny("hidden = 4", "hiden = 4"), "model.hiden"),
-    "raises.py": ("raise RuntimeError('no luck')\n", "no luck"),
-    "huge.toml": (tiny("train_samples = 64", "train_samples = 10000000000000"), "train_samples"),
-}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def processes(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[dict[str, Process]]:
-    folder = tmp_path_factory.mktemp("processes")
-    begun = {}
-    for name, (text, _) in PROCESSES.items():
-        spec = write(folder / name, text)
-        begun[name] = start("sweep", spec, "--out", folder / f"{name}.runs", cache=cache, log=spec)
-    yield begun
-    for process in begun.values():
-        process.stop()
-
-
-@pytest.mark.parametrize("name", PROCESSES)
-def test_a_real_process_refuses_in_one_line_too(name: str, processes: dict[str, Process]) -> None:
-    process = processes[name]
-    code, spec = process.wait(), process.output.with_name(name)
-    check_refused(Result(code, process.out, process.err), [str(spec), PROCESSES[name][1]])
-    assert not spec.with_name(f"{name}.runs").exists()
+def test_a_real_process_refuses_in_one_line_too(tmp_path: Path, cache: Path) -> None:
+    spec = write(tmp_path / "raises.py", "raise RuntimeError('no luck')\n")
+    process = start("sweep", spec, "--out", tmp_path / "runs", cache=cache, log=spec)
+    code = process.wait()
+    check_refused(Result(code, process.out, process.err), [str(spec), "no luck"])
+    assert not (tmp_path / "runs").exists()

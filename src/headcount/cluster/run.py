@@ -44,10 +44,11 @@ def run_on_ray(
     payload = (ray.put(Payload.of(trials).packed()),)
     pool = yield from discover(payload)
     packs = yield from plan_for_pool(trials, pool, pack_seconds)
-    planned = left_to_do(trials, packs, store, keep_models=keep_models)
-    yield from _problems(store)
-    yield planned
-    yield from _Dispatcher(pool, store, keep_models).run(planned.packs)
+    with store.writing():
+        planned = left_to_do(trials, packs, store, keep_models=keep_models)
+        yield from _problems(store)
+        yield planned
+        yield from _Dispatcher(pool, store, keep_models).run(planned.packs)
 
 
 def plan_for_pool(

@@ -81,7 +81,7 @@ def command() -> NoReturn:
 def main() -> None:
     """Run the command line; a person's mistake is one line and exit code 2."""
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="headcount", standalone_mode=False)
     except HeadcountError as error:
         code = _mistake(str(error))
     except TyperException as error:

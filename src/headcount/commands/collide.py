@@ -79,9 +79,9 @@ def collide(
     if not found:
         raise HeadcountError(f"every member diverged: a longer warm-up or more steps than {steps} may help")
     title = f"{task}, D = {built.dimension}, d = {built.token_dim}"
-    page = _draw(found, store.collisions_page, dimension=built.dimension, title=title)
+    page = _draw(found, store.folder / "collisions.html", dimension=built.dimension, title=title)
     if as_json:
-        pages = {"page": str(page), "sequences": str(store.collisions)}
+        pages = {"page": str(page), "sequences": str(store.folder / "collisions")}
         print(json.dumps({**_summary(found, missing, command), **pages}, indent=2, allow_nan=False))
         return
     _show(found, dimension=built.dimension)
@@ -136,7 +136,7 @@ def _collisions(
 
     for trial, error in best_members(trials, store):
         settings = {"trial": trial.id, "pairs": pairs, "candidates": candidates, "seed": seed}
-        path = store.collisions / f"T{trial.length}-h{trial.architecture.heads}.json"
+        path = store.folder / "collisions" / f"T{trial.length}-h{trial.architecture.heads}.json"
         known = _read(path)
         if known is not None and known.get("settings") == settings:
             yield known

@@ -64,7 +64,7 @@ def estimate(
     _write_page(study, found, command=command)
     told = {**found.to_json(), "data": {"name": samples.name, "fingerprint": samples.fingerprint}}
     written = json.dumps(told, indent=2, allow_nan=False)
-    write_whole(study.store.estimate, lambda file: file.write(written.encode()))
+    write_whole(study.store.folder / "estimate.json", lambda file: file.write(written.encode()))
     if as_json:
         print(written)
         return
@@ -75,7 +75,7 @@ def estimate(
 def _is_of_the_same_data(study: "Study") -> None:
     """One folder answers for one data set: another's answer is not written over."""
     try:
-        before = json.loads(study.store.estimate.read_bytes())["data"]
+        before = json.loads((study.store.folder / "estimate.json").read_bytes())["data"]
         name, fingerprint = before["name"], before["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError):  # none, or one that cannot be read
         return

@@ -37,7 +37,7 @@ def report(
 
 def refuse_estimate(store: "Store") -> None:
     """An estimate's page is not written over by a sweep's, which says other things."""
-    if os.path.exists(store.estimate):  # noqa: PTH110  # unlike a path's own, it takes any name
+    if os.path.exists(store.folder / "estimate.json"):  # noqa: PTH110  # unlike a path's own, it takes any name
         raise InvalidInput(
             f"{store.folder}: holds an estimate, and `headcount estimate` writes its page; "
             "allowed is another folder"

@@ -135,7 +135,7 @@ def _conclude(
     notes = [told for told in (item.conditions(recipe), *notes) if told]
     panels = item.panels(frame)
     verdicts = [*item.judge(frame), *item.look_closer(store, recipe)]
-    page = store.reproduced / f"{item.name}.html"
+    page = store.folder / "reproduced" / f"{item.name}.html"
     write_reproduction(item, panels, verdicts, members, page, command=command, notes=notes)
     save_chart(panels_chart(panels), page.with_suffix(".svg"))
     write_whole(page.with_suffix(".parquet"), lambda file: frame.to_parquet(file, index=False))

@@ -1,4 +1,4 @@
-"""What a person sees while members train: a heads × length grid of errors that fills in."""
+"""The view of a run in a terminal: a heads × length grid of errors that fills in."""
 
 import math
 import time
@@ -15,19 +15,19 @@ from headcount.running.events import Advanced, Event, FileProblem, Finished, Giv
 from headcount.trials.trial import Trial
 
 CELL_WIDTH = 11
-TELL_EVERY = 30.0  # seconds between lines where there is no terminal to draw on
+REPORT_EVERY = 30.0  # seconds between lines where there is no terminal to draw on
 LEVELS = ((1e-3, "green"), (1e-2, "yellow"), (math.inf, "red"))
 
 
 class Cell:
-    """The members of one number of heads and one length; drawn anew only after it was told something."""
+    """The members of one number of heads and one length; drawn anew only after it has changed."""
 
     def __init__(self) -> None:
         self.errors: dict[str, float] = {}
         self.unfinished: set[str] = set()
         self._drawn: Text | None = None
 
-    def tell(self, trial: str, error: float, *, finished: bool) -> None:
+    def note(self, trial: str, error: float, *, finished: bool) -> None:
         """A member came to this error."""
         self._drawn = None
         self.errors[trial] = error
@@ -48,7 +48,7 @@ class Cell:
 
 
 class LiveGrid:
-    """A view of a run: it is told events and draws them, or says now and then in a line how far it is.
+    """A view of a run: it draws its events, or prints now and then in a line how far it is.
 
     What it draws costs as much as there are cells, however many members they have.
     """
@@ -62,7 +62,7 @@ class LiveGrid:
         self.made = self.already = 0.0
         self.finished = self.finished_before = 0
         self.staffed: Staffed | None = None
-        self.began = self.told = time.monotonic()
+        self.began = self.reported = time.monotonic()
         self.console = console
         self.grids: dict[tuple[str, int], dict[tuple[int, int], Cell]] = {}
         self.cells: dict[str, Cell] = {}
@@ -83,7 +83,7 @@ class LiveGrid:
     ) -> None:
         self.live.stop()
 
-    def tell(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         """Take note of what happened."""
         match event:
             case Planned(finished=finished):
@@ -110,9 +110,9 @@ class LiveGrid:
 
     def _say_progress(self) -> None:
         """A plain line for a log, where the grid cannot be drawn."""
-        if self.console.is_terminal or self.quiet or time.monotonic() - self.told < TELL_EVERY:
+        if self.console.is_terminal or self.quiet or time.monotonic() - self.reported < REPORT_EVERY:
             return
-        self.told = time.monotonic()
+        self.reported = time.monotonic()
         self._say("; ".join(line.plain for line in self._progress_lines()), "dim")
 
     def _note(self, trial: str, error: float, progress: float) -> None:
@@ -120,7 +120,7 @@ class LiveGrid:
         self.progress[trial] = progress
         self.made += progress - before
         self.finished += (progress == 1.0) - (before == 1.0)
-        self.cells[trial].tell(trial, error, finished=progress == 1.0)
+        self.cells[trial].note(trial, error, finished=progress == 1.0)
 
     def _say(self, line: str, style: str) -> None:
         # In one piece, however long: a name cut in two can be neither searched for nor copied.
@@ -143,8 +143,8 @@ class LiveGrid:
 
     def _fitting(self, lengths: list[int]) -> list[list[int]]:
         """The lengths in runs that fit the width of the terminal side by side."""
-        most = max(1, (self.console.width - 10) // CELL_WIDTH)
-        return [lengths[start : start + most] for start in range(0, len(lengths), most)]
+        fitting = max(1, (self.console.width - 10) // CELL_WIDTH)
+        return [lengths[start : start + fitting] for start in range(0, len(lengths), fitting)]
 
     def _table(self, title: str, cells: dict[tuple[int, int], Cell], lengths: list[int]) -> Table:
         table = Table(title=title, title_justify="left", title_style="bold")
@@ -159,17 +159,23 @@ class LiveGrid:
         return table
 
     def _progress_lines(self) -> list[Text]:
-        line = f"{self.finished:,} of {len(self.trials):,} members, {self.fraction:.0%} of the steps"
+        members = _count(len(self.trials), "member")
+        line = f"{self.finished:,} of {members}, {self.fraction:.0%} of the steps"
         made, took = self.fraction - self.already, time.monotonic() - self.began
         if made > 0.02 and self.finished < len(self.trials):
             line += f", about {_duration(took * (1 - self.fraction) / made)} left"
         lines = [line]
         if self.staffed is not None:
             rate = (self.finished - self.finished_before) / max(took, 1e-9)
-            workers, packs = self.staffed.workers, self.staffed.in_flight
-            lines.append(f"{workers:,} workers, {packs:,} packs in flight, {rate:.2g} members per second")
+            workers, packs = _count(self.staffed.workers, "worker"), _count(self.staffed.in_flight, "pack")
+            lines.append(f"{workers}, {packs} in flight, {rate:.2g} members per second")
         return [Text(line, style="dim") for line in lines]
 
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _count(number: int, noun: str) -> str:
+    """A number of things: 1 pack, 2 packs."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,7 +1,9 @@
-"""Training that a person looks on at: shared by every command that trains."""
+"""Training with a view of its progress: shared by every command that trains."""
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from headcount.commands.options import check_writable
 from headcount.errors import ClusterLost
 
 if TYPE_CHECKING:
+    from headcount.commands.terminal import LiveGrid
     from headcount.results.store import Store
     from headcount.trials.trial import Trial
 
@@ -20,7 +23,7 @@ INCOMPLETE, INTERRUPTED = 1, 130
 
 @dataclass(frozen=True)
 class Seen:
-    """What was said of files that could not be used, and how many members were given up."""
+    """Lines about files that could not be used, and how many members were given up."""
 
     problems: tuple[str, ...]
     given_up: int
@@ -42,11 +45,30 @@ def train_in_view(
 
     check_writable(store.folder)
     with _ending_at_once(command), (engine or Engine()).started(quiet=quiet) as run:
+        view = LiveGrid(trials, Console(stderr=True), quiet=quiet)
         # Within as well: nobody waits for a cluster to be left in good order.
-        with _ending_at_once(command), LiveGrid(trials, Console(stderr=True), quiet=quiet) as view:
+        with _ending_at_once(command), view, _interrupted_at_once(command, view):
             for event in run(trials, store, keep_models=keep_models):
-                view.tell(event)
+                view.show(event)
         return Seen(tuple(view.problems), view.given_up)
+
+
+@contextmanager
+def _interrupted_at_once(command: str, view: "LiveGrid") -> Iterator[None]:
+    """Ctrl-C ends the process where it is. As an exception it would have to wait for the current chunk."""
+
+    def end(*_: object) -> NoReturn:
+        view.live.stop()
+        _end(f"interrupted; what is finished is kept. To go on: {command}", INTERRUPTED)
+
+    if threading.current_thread() is not threading.main_thread():  # only that one may handle signals
+        yield
+        return
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from headcount.results.store import Store, read_shard
+from headcount.results.shards import read_shard
+from headcount.results.store import Store
 from headcount.trials.trial import Trial
 
 

@@ -22,7 +22,7 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class Section:
-    """All members trained on one task of one dimension; the dimension of a person's own data is None.
+    """All members trained on one task of one dimension; the dimension of a user's own data is None.
 
     `settings` says what sets them apart from other sections of the same task: "hidden 16", or nothing.
     """

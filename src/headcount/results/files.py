@@ -1,7 +1,9 @@
 """Files that are either whole or not there."""
 
+import errno
 import os
 import socket
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -10,11 +12,16 @@ from typing import BinaryIO
 from headcount.errors import StorageError
 
 TEMPORARY = ".partial"
+_CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # file systems without a flush of folders
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write under a temporary name, flush to disk, rename: a reader never sees half a file."""
-    temporary = path.with_name(f"{path.name}.{_host()}.{os.getpid()}{TEMPORARY}")
+    """Write under a temporary name, flush to disk, rename: a reader never sees half a file.
+
+    The name is unique, so that several writers of one path do not disturb each other: the last one wins.
+    Whatever goes wrong, Ctrl-C too, the temporary file is removed.
+    """
+    temporary = path.with_name(f"{path.name}.{this_host()}.{os.getpid()}.{uuid.uuid4().hex[:8]}{TEMPORARY}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:
@@ -22,30 +29,53 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+        _flush_folder(path.parent)
     except OSError as error:
         _discard(temporary)
         raise StorageError(f"{path}: cannot be written: {error.strerror or error}") from error
+    except BaseException:
+        _discard(temporary)
+        raise
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Temporary files of this machine's processes that were killed while they wrote."""
-    for path in folder.glob(f"*.{_host()}.*{TEMPORARY}"):
-        if not _alive(path.name.removesuffix(TEMPORARY).rpartition(".")[2]):
+    """Remove the temporary files of processes of this machine that were killed while they wrote."""
+    mark = f".{this_host()}."
+    for path in folder.glob(f"*{mark}*{TEMPORARY}"):
+        process = path.name.removesuffix(TEMPORARY).rpartition(mark)[2].partition(".")[0]
+        if not (process.isdecimal() and is_running(int(process))):
             _discard(path)
 
 
-def _host() -> str:
+def this_host() -> str:
+    """The name of this machine, without its domain."""
     return socket.gethostname().partition(".")[0] or "host"
 
 
-def _alive(process: str) -> bool:
+def is_running(process: int) -> bool:
+    """Whether there is a process of this number on this machine."""
     try:
-        os.kill(int(process), 0)
-    except (ProcessLookupError, ValueError):
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True
     return True
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a rename last: after a power cut, a folder that was not flushed may have the old name."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:  # Windows opens no folders
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_FLUSH:
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def _discard(path: Path) -> None:

@@ -1,8 +1,8 @@
-"""Kept models on their way from several results folders into one.
+"""Kept models, copied from several results folders into one.
 
-A model is carried where its folder has a row for the trial: one without belongs to no result. Where several
-folders keep a model of the same trial, one with outputs is preferred, then the one whose bytes have the
-smallest hash: it is the same one in whatever order the folders are named.
+A model is copied where its folder has a row for the trial: one without belongs to no result. Where several
+folders keep a model of the same trial, one with outputs is preferred, then the one of the row that is kept,
+then the one whose bytes have the smallest hash: it is the same one in whatever order the folders are named.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from typing import BinaryIO
 from headcount.errors import StorageError
 from headcount.results.files import write_whole
 from headcount.results.store import Store
-from headcount.results.survey import Survey, Tell
+from headcount.results.survey import Report, Survey
 
 
 @dataclass(frozen=True)
@@ -25,32 +25,34 @@ class Archive:
 
     content: bytes
     has_outputs: bool
+    is_of_kept_row: bool
 
     @property
-    def place(self) -> tuple[bool, bytes]:
-        """The smallest is carried."""
-        return not self.has_outputs, hashlib.sha256(self.content).digest()
+    def place(self) -> tuple[bool, bool, bytes]:
+        """The smallest is copied."""
+        return not self.has_outputs, not self.is_of_kept_row, hashlib.sha256(self.content).digest()
 
 
-def carry_models(survey: Survey, store: Store, tell: Tell = lambda _: None) -> tuple[int, list[str]]:
+def copy_models(survey: Survey, store: Store, report: Report = lambda _: None) -> tuple[int, list[str]]:
     """Copy what folders keep of their trials; returns how many, and a line for each that is damaged."""
     kept = {folder: _names(Store(folder).models) for folder in survey.members}
-    carried = 0
+    copied = 0
     problems: list[str] = []
     for trial, found in survey.trials.items():
         name = f"{trial}.npz"
         archives: list[Archive] = []
-        for path in [Store(folder).models / name for folder in found.folders if name in kept[folder]]:
-            if (archive := _read(path)) is None:
+        for folder in [folder for folder in found.folders if name in kept[folder]]:
+            path = Store(folder).models / name
+            if (archive := _read(path, is_of_kept_row=folder in found.homes)) is None:
                 problems.append(f"{path}: damaged, left out")
             else:
                 archives.append(archive)
         if archives:
             _put(min(archives, key=lambda archive: archive.place).content, store.models / name)
-            carried += 1
-            if carried % 100 == 0:
-                tell(f"{carried:,} models carried along")
-    return carried, problems
+            copied += 1
+            if copied % 100 == 0:
+                report(f"{copied:,} models copied")
+    return copied, problems
 
 
 def _put(content: bytes, target: Path) -> None:
@@ -70,16 +72,13 @@ def _names(folder: Path) -> set[str]:
         raise StorageError(f"{folder}: cannot be read: {error.strerror}") from error
 
 
-def _read(path: Path) -> Archive | None:
+def _read(path: Path, *, is_of_kept_row: bool) -> Archive | None:
     try:
         content = path.read_bytes()
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             names = archive.namelist()
             whole = archive.testzip() is None and "leaf_0.npy" in names
-    except Exception:  # there is no end to what a damaged archive can make its reader say
+    except Exception:  # damaged archives raise many exception types
         return None
-    return (
-        Archive(content, any(f"{split}_outputs.npy" in names for split in ("test", "train")))
-        if whole
-        else None
-    )
+    has_outputs = any(f"{split}_outputs.npy" in names for split in ("test", "train"))
+    return Archive(content, has_outputs, is_of_kept_row) if whole else None

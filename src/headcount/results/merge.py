@@ -3,10 +3,10 @@
     OUT/shards/merged.parquet       one row for each trial of any folder
     OUT/models/<trial>.npz          the members that a folder keeps the weights of
 
-What equal rows are, and which of them is kept, is said in results/survey.py. Where rows contradict each other
-nothing is written. The models come first and the rows last, in one file that is whole or not there: killed at
-any moment, the same merge run again gives the whole result. Checkpoints, pages and estimates stay where they
-are; the latter can be made again from the rows.
+When two rows agree is defined in results/agreement.py, which of them is kept in results/survey.py. Where
+rows contradict each other nothing is written. The models come first and the rows last, in one file that is
+whole or not there: killed at any moment, the same merge run again gives the whole result. Everything else
+stays where it is; pages and estimates can be made again from the rows.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 
 from headcount.errors import InvalidInput, StorageError
 from headcount.results.files import remove_leftovers, write_whole
-from headcount.results.kept_models import carry_models
+from headcount.results.kept_models import copy_models
 from headcount.results.schema import SCHEMA
-from headcount.results.store import DAMAGED, Store, Unusable, read_shard
-from headcount.results.survey import Conflict, Shard, Survey, Tell, lines, shard_paths
+from headcount.results.shards import Unusable, read_shard
+from headcount.results.store import DAMAGED, Store
+from headcount.results.survey import Conflict, Report, Shard, Survey, records, shard_paths
 
 MERGED = "merged.parquet"
 ROWS_AT_ONCE = 4_096
@@ -37,19 +38,19 @@ class Contradiction(InvalidInput):
         many = len({conflict.trial for conflict in conflicts})
         trials = "1 trial has" if many == 1 else f"{many:,} trials have"
         first = "" if len(conflicts) == 1 else "for one, "
-        allowed = (
-            "allowed is one result for each trial: take one of the files away, and sweep again what is lost"
+        advice = (
+            "remove one of the files, and sweep again what is lost"
             if conflicts[0].within
-            else "allowed are folders that agree: leave one of them out"
+            else "leave one of the folders out"
         )
         super().__init__(
-            f"{trials} different results, so nothing is written: {first}{conflicts[0].line()}; {allowed}"
+            f"{trials} different results, so nothing is written: {first}{conflicts[0].line()}; {advice}"
         )
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What a merge made: trials, how many of them were in more than one folder, and models carried along."""
+    """What a merge made: trials, how many of them were in more than one folder, and models copied."""
 
     out: Path
     trials: int
@@ -59,27 +60,33 @@ class Merged:
     problems: tuple[str, ...]
 
 
-def merge(folders: Sequence[Path], out: Path, tell: Tell = lambda _: None) -> Merged:
-    """Join results folders by trial into `out`, which is new, empty, or holds an earlier such merge."""
+def merge(
+    folders: Sequence[Path], out: Path, report: Report = lambda _: None, *, strict: bool = False
+) -> Merged:
+    """Join results folders by trial into `out`, which is new, empty, or holds an earlier such merge.
+
+    Rows of one trial must agree as the same trial does in another pack; with `strict`, to the last digit.
+    """
     once = _each_once(folders)
     _check_apart(once, out)
-    survey = Survey.of(once, tell)
+    survey = Survey.of(once, report, strict=strict)
     problems = [*_named_twice(folders, once), *survey.problems]
     store = Store(out)
-    aside = _compare_with_earlier(survey, store)
-    if survey.conflicts:
-        raise Contradiction(survey.conflicts)
+    aside, conflicts = _compare_with_earlier(survey, store)
+    if conflicts := [*survey.conflicts(), *conflicts]:
+        raise Contradiction(conflicts)
     if not survey.trials:
         raise InvalidInput(f"{', '.join(map(str, once))}: no finished trial to merge{_because(problems)}")
-    for folder in (store.folder, store.shards, store.models):
-        remove_leftovers(folder)
-    if aside is not None:
-        problems.append(_set_aside(aside))
-    carried, lost = carry_models(survey, store, tell)
-    tell(f"writing {len(survey.trials):,} rows")
-    write_whole(store.shards / MERGED, lambda file: _write_rows(survey, file))
+    with store.writing():
+        for folder in (store.folder, store.shards, store.models):
+            remove_leftovers(folder)
+        if aside is not None:
+            problems.append(_set_aside(aside))
+        copied, lost = copy_models(survey, store, report)
+        report(f"writing {len(survey.trials):,} rows")
+        write_whole(store.shards / MERGED, lambda file: _write_rows(survey, file))
     shared = sum(len(found.folders) > 1 for found in survey.trials.values())
-    return Merged(out, len(survey.trials), shared, carried, survey.members, (*problems, *lost))
+    return Merged(out, len(survey.trials), shared, copied, survey.members, (*problems, *lost))
 
 
 def _because(problems: Sequence[str]) -> str:
@@ -111,43 +118,43 @@ def _check_apart(folders: Sequence[Path], out: Path) -> None:
             relation = f"holds {folder}, which is to be merged"
         else:
             continue
-        raise InvalidInput(f"--out = {out}: {relation}; allowed is a folder of its own")
+        raise InvalidInput(f"--out: expected a folder of its own, but {out} {relation}")
 
 
-def _compare_with_earlier(survey: Survey, store: Store) -> Unusable | None:
-    """What `out` holds must be part of this merge; returns the earlier merge where it is damaged."""
+def _compare_with_earlier(survey: Survey, store: Store) -> tuple[Unusable | None, list[Conflict]]:
+    """What `out` holds must be part of this merge; returns an earlier one that is damaged, and conflicts."""
     if store.folder.exists() and not store.folder.is_dir():
-        raise StorageError(f"{store.folder}: is a file; --out is a folder")
+        raise StorageError(f"{store.folder}: is a file; expected a folder")
     if not store.shards.exists():
-        return None
+        return None, []
     earlier = store.shards / MERGED
     for path in shard_paths(store):
         if path != earlier:
-            raise InvalidInput(
-                f"--out = {store.folder}: holds other results ({path.name}); allowed is a new folder, "
-                "with this one among those to merge"
-            )
+            raise _other_results(store, path.name)
     if not earlier.exists():
-        return None
+        return None, []
     read = read_shard(earlier)
     if isinstance(read, Unusable):
         if read.damaged:
-            return read
-        raise InvalidInput(f"--out = {store.folder}: {earlier} is {read.reason}; allowed is a new folder")
-    lost = 0
-    for line in lines(read):
-        found = survey.trials.get(line.trial)
-        if found is None:
-            lost += 1
-        elif found.results != line.results:
-            survey.conflicts.append(Conflict(line.trial, found.shard, Shard(store.folder, earlier)))
-    if lost:
-        trials = "1 trial that is" if lost == 1 else f"{lost:,} trials that are"
-        raise InvalidInput(
-            f"--out = {store.folder}: holds {trials} in none of the folders to merge; allowed is a new "
-            "folder, with this one among those to merge"
-        )
-    return None
+            return read, []
+        raise InvalidInput(f"--out: expected a new folder, but {earlier} is {read.reason}")
+    known = [
+        (trial, record) for trial, record in records(read, strict=survey.strict) if trial in survey.trials
+    ]
+    if lost := len(read) - len(known):
+        raise _other_results(store, f"{lost:,} trial{'s' * (lost > 1)} of no folder that is merged")
+    return None, [
+        Conflict(trial, survey.trials[trial].shard, Shard(store.folder, earlier), survey.strict)
+        for trial, record in known
+        if not record.agrees_with(survey.trials[trial].kept)
+    ]
+
+
+def _other_results(store: Store, what: str) -> InvalidInput:
+    return InvalidInput(
+        f"--out: expected a new folder, but {store.folder} holds other results ({what}); to add to them, "
+        "name it among the folders to merge"
+    )
 
 
 def _set_aside(earlier: Unusable) -> str:

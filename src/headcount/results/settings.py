@@ -47,7 +47,7 @@ def _flat(trial: dict[str, Any]) -> Settings:
 
 
 def _with_widths(rows: list[Settings], heads: list[Any]) -> list[Settings]:
-    """Grids of fixed widths E told apart by them: n = ceil(E / h) says nothing across head counts."""
+    """Grids of fixed widths E, kept apart by them: n = ceil(E / h) says nothing across head counts."""
     by_heads: dict[Any, set[int]] = {}
     for row, count in zip(rows, heads, strict=True):
         if count and row.get("head_dim"):

@@ -3,16 +3,15 @@
     DIR/shards/<pack>.parquet       finished trials, a row each
     DIR/checkpoints/<pack>.npz      a pack under way, as of its last chunk
     DIR/models/<trial>.npz          the best state of a member, where a run was asked to keep it
-    DIR/estimate.json               what `headcount estimate` concludes from them
-    DIR/reproduced/<item>.html      what `headcount reproduce` made of them, with .svg and .parquet
-    DIR/collisions/<cell>.json      what `headcount collide` found for the best member of a cell
+    DIR/writer.lock                 who is writing, while somebody does (results/lock.py)
 
-Rows are keyed by the hash of the trial, so `headcount merge` can join folders of several machines. A file
-that cannot be used is named in `problems`, and the rest is used all the same.
+Commands keep files of their own beside them. In `shards` everything is expected to be a shard: what is not is
+named. Rows are keyed by the hash of the trial, so `headcount merge` can join folders of several machines. A
+file that cannot be used is named in `problems`, and the rest is used all the same.
 """
 
 import stat
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,13 +25,16 @@ from jaxtyping import Float
 from headcount.engine.trainers import trainer_of
 from headcount.errors import StorageError
 from headcount.results.files import TEMPORARY, remove_leftovers, write_whole
-from headcount.results.schema import SCHEMA, as_now, table
+from headcount.results.lock import writing
+from headcount.results.schema import SCHEMA, is_current, renamed_trials, table
+from headcount.results.shards import Unusable, read_parquet, read_shard
 from headcount.trials.outcome import Outcome
 from headcount.trials.pack import Pack
 from headcount.trials.row import ORDER, Row
 from headcount.trials.trial import Trial
+from headcount.version import ALGORITHM
 
-DAMAGED = ".damaged"
+DAMAGED, OLD = ".damaged", ".old"
 
 
 def read_results(folder: Path | str) -> pd.DataFrame:
@@ -49,35 +51,44 @@ class Store:
         self.checkpoints = folder / "checkpoints"
         self.models = folder / "models"
         self.page = folder / "report.html"
-        self.estimate = folder / "estimate.json"
-        self.reproduced = folder / "reproduced"
-        self.collisions, self.collisions_page = folder / "collisions", folder / "collisions.html"
         self.problems: list[str] = []
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Be the only writer of the folder; `Locked` where somebody else is."""
+        return writing(self.folder)
 
     def prepare(self, *, models: bool = False) -> dict[str, float]:
         """Make the folder ready to be written to; returns the finished trials and their validation errors.
 
-        A damaged shard is set aside, so that its trials are trained anew.
+        A damaged shard is set aside, so that its trials are trained anew. Rows of an earlier version of the
+        training algorithm stay, but finish nothing.
         """
+        if self.folder.exists() and not self.folder.is_dir():
+            raise StorageError(f"{self.folder}: is a file; expected a folder")
         for folder in (self.shards, self.checkpoints, *((self.models,) if models else ())):
             probe = folder / f"probe{TEMPORARY}"
             write_whole(probe, lambda file: file.write(b"headcount"))
             probe.unlink(missing_ok=True)
         for folder in (self.folder, self.shards, self.checkpoints, self.models):
             remove_leftovers(folder)
+        self._rename_models()
         tables, unusable = self._scan()
         for file in unusable:
             if file.damaged:
-                file.path.rename(file.path.with_name(file.path.name + DAMAGED))
+                _set_aside(file.path, DAMAGED)
         self.problems += [file.line(set_aside=True) for file in unusable]
         for shard in self.shards.glob("*.parquet"):
             # Its pack was finished, and the run killed before it could tidy up.
             (self.checkpoints / f"{shard.stem}.npz").unlink(missing_ok=True)
-        columns = ("trial", "validation_error")
+        for path in sorted(self.checkpoints.glob("*.npz")):
+            self._set_aside_if_old(path)
+        self._name_old_rows(tables)
+        columns = ("trial", "validation_error", "spec")
         return {
             trial: error
             for shard in tables
-            for trial, error in zip(*(shard[column].to_pylist() for column in columns), strict=True)
+            for trial, error, spec in zip(*(shard[column].to_pylist() for column in columns), strict=True)
+            if is_current(spec)
         }
 
     def frame(self) -> pd.DataFrame:
@@ -89,9 +100,10 @@ class Store:
         except OSError as error:
             raise StorageError(f"{self.folder}: cannot be read: {error.strerror}") from error
         if not is_folder:
-            raise StorageError(f"{self.folder}: is a file; a results folder is needed")
+            raise StorageError(f"{self.folder}: is a file; expected a results folder")
         tables, unusable = self._scan()
         self.problems += [file.line(set_aside=False) for file in unusable]
+        self._name_old_rows(tables)
         rows: pd.DataFrame = pa.concat_tables([SCHEMA.empty_table(), *tables]).to_pandas()
         return rows.drop_duplicates("trial").sort_values(ORDER, ignore_index=True)
 
@@ -106,28 +118,31 @@ class Store:
     def save(self, pack: Pack, state: Any, *, seconds: float) -> None:
         """Keep a pack under way as of now."""
         arrays: dict[str, Any] = {f"leaf_{place}": leaf for place, leaf in enumerate(jax.tree.leaves(state))}
-        write_whole(self._checkpoint(pack), lambda file: np.savez(file, seconds=seconds, **arrays))
+        write_whole(
+            self._checkpoint(pack),
+            lambda file: np.savez(file, algorithm=ALGORITHM, seconds=seconds, **arrays),
+        )
 
     def load(self, pack: Pack) -> tuple[Any, float] | None:
         """The pack as of its last chunk, with the seconds spent on it; None when it never began."""
         path = self._checkpoint(pack)
-        if not path.exists():
+        if not path.exists() or self._set_aside_if_old(path):
             return None
         template, structure = jax.tree.flatten(trainer_of(pack.trials[0]).start(pack))
         try:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 leaves = [saved[f"leaf_{place}"] for place in range(len(template))]
                 seconds = float(saved["seconds"])
-        except Exception:  # there is no end to what a damaged archive can make its reader say
+        except Exception:  # damaged archives raise many exception types: all of them count as damaged
             leaves, seconds = [], 0.0
         if [(leaf.shape, leaf.dtype) for leaf in leaves] != [(leaf.shape, leaf.dtype) for leaf in template]:
-            path.rename(path.with_name(path.name + DAMAGED))
+            _set_aside(path, DAMAGED)
             self.problems.append(f"{path}: damaged, set aside; its pack starts again")
             return None
         return jax.tree.unflatten(structure, leaves), seconds
 
     def keep(self, trial: Trial, outcome: Outcome) -> None:
-        """Keep the weights of a member, and what it puts out for the test samples."""
+        """Keep the weights of a member, and its outputs for the test samples."""
         write_whole(self._model(trial), lambda file: write_model(outcome, file))
 
     def keep_file(self, trial: Trial, content: bytes) -> None:
@@ -172,59 +187,61 @@ class Store:
     def _checkpoint(self, pack: Pack) -> Path:
         return self.checkpoints / f"{pack.id}.npz"
 
-    def _scan(self) -> tuple[list[pa.Table], list["Unusable"]]:
-        """Every shard that can be read, and every file that does not belong or cannot be read."""
-        known = {self.shards, self.checkpoints, self.models, self.page, self.estimate}
-        known |= {self.reproduced, self.collisions, self.collisions_page}
+    def _scan(self) -> tuple[list[pa.Table], list[Unusable]]:
+        """Every shard that can be read, and every file among them that is none or cannot be read."""
         foreign = [
             Unusable(path, "not a file of headcount's", damaged=False)
-            for path in sorted([*self.folder.glob("*"), *self.shards.glob("*")])
-            if path not in known and path.suffix not in (TEMPORARY, DAMAGED)
-            if not (path.parent == self.shards and path.suffix == ".parquet")
+            for path in sorted(self.shards.glob("*"))
+            if path.suffix not in (".parquet", TEMPORARY, DAMAGED)
         ]
         read = [read_shard(path) for path in sorted(self.shards.glob("*.parquet"))]
         tables = [shard for shard in read if isinstance(shard, pa.Table)]
         return tables, foreign + [shard for shard in read if isinstance(shard, Unusable)]
 
+    def _name_old_rows(self, tables: list[pa.Table]) -> None:
+        """Say in one line how many rows are of an earlier version of the training algorithm."""
+        old = sum(not is_current(spec) for shard in tables for spec in shard["spec"].to_pylist())
+        if old:
+            self.problems.append(
+                f"{self.folder}: holds {old:,} trial{'s' * (old > 1)} of an earlier version of the training "
+                "algorithm; they stay, and are trained anew"
+            )
+
+    def _rename_models(self) -> None:
+        """Kept models follow trials that an earlier version knew by another id."""
+        if not self.models.is_dir():
+            return
+        for path in sorted(self.shards.glob("*.parquet")):
+            shard = read_parquet(path)
+            for old, new in renamed_trials(shard).items() if isinstance(shard, pa.Table) else ():
+                before, after = self.models / f"{old}.npz", self.models / f"{new}.npz"
+                if before.exists() and not after.exists():
+                    before.rename(after)
+
+    def _set_aside_if_old(self, path: Path) -> bool:
+        """Whether a checkpoint is of an earlier version of the training algorithm, which cannot go on."""
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
+                version = int(saved["algorithm"]) if "algorithm" in saved else 0
+        except Exception:  # as in `load`, which names what is damaged
+            return False
+        if version == ALGORITHM:
+            return False
+        _set_aside(path, OLD)
+        self.problems.append(
+            f"{path}: of another version of the training algorithm, set aside; its pack starts again"
+        )
+        return True
+
+
+def _set_aside(path: Path, suffix: str) -> None:
+    path.rename(path.with_name(path.name + suffix))
+
 
 def write_model(outcome: Outcome, file: BinaryIO) -> None:
-    """The weights of a member, and what it puts out for the test samples, as one archive."""
+    """The weights of a member, and its outputs for the test samples, as one archive."""
     leaves = jax.tree.leaves(outcome.model)
     arrays: dict[str, Any] = {f"leaf_{place}": leaf for place, leaf in enumerate(leaves)}
     if outcome.outputs is not None:
         arrays[f"{outcome.outputs_of}_outputs"] = outcome.outputs
     np.savez(file, **arrays)
-
-
-@dataclass(frozen=True)
-class Unusable:
-    """A file in a results folder that holds no results, and why."""
-
-    path: Path
-    reason: str
-    damaged: bool
-
-    def line(self, *, set_aside: bool) -> str:
-        """What a person is told."""
-        if not self.damaged:
-            return f"{self.path}: {self.reason}, left alone"
-        fate = "set aside, its trials are trained again" if set_aside else "left out"
-        return f"{self.path}: damaged ({self.reason}), {fate}"
-
-
-def read_shard(path: Path) -> pa.Table | Unusable:
-    """The rows of one shard, or why it has none to give."""
-    if not path.is_file():
-        return Unusable(path, "not a file of headcount's", damaged=False)
-    try:
-        with path.open("rb") as file:
-            shard = pq.read_table(file, page_checksum_verification=True)
-    except Exception as error:  # as above
-        reason = "empty" if path.stat().st_size == 0 else str(error).partition("\n")[0].partition(". ")[0]
-        return Unusable(path, reason, damaged=True)
-    shard = as_now(shard)
-    if not shard.schema.equals(SCHEMA):
-        return Unusable(path, "Parquet, but not a shard of headcount's", damaged=False)
-    if any(column.null_count for column in shard.columns):
-        return Unusable(path, "values are missing", damaged=True)
-    return shard

@@ -1,14 +1,15 @@
-"""What several results folders say of each trial, and where they contradict each other.
+"""What several results folders hold of each trial, and where they contradict each other.
 
-The results of a trial are all columns of its row but `device`, `versions` and `seconds`: those say where and
-when it was trained. Two rows are equal when their results are, to the last digit (NaN equals NaN). Of equal
-rows the quickest is kept, then the first device and versions by the alphabet: it is the same row in whatever
-order the folders are named.
+When two rows of a trial agree is defined in results/agreement.py. One of them is kept: the quickest, then the
+first device and versions by the alphabet, then the first figures. Every other row is compared with the one
+that is kept, once all folders are read, so that the order in which folders are named decides nothing. As in
+`Store.frame`, the first of several rows within a folder counts.
 
-Only a fingerprint of every row is held in memory; shards are read one at a time.
+Only a short record of every row is held in memory; shards are read one at a time.
 """
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,41 +17,64 @@ from pathlib import Path
 import pyarrow as pa
 
 from headcount.errors import StorageError
-from headcount.results.schema import SCHEMA
-from headcount.results.store import Store, Unusable, read_shard
+from headcount.results.agreement import CIRCUMSTANCES, FIXED, RESULTS, Figures, differing, differing_figures
+from headcount.results.shards import Unusable, read_shard
+from headcount.results.store import Store
 from headcount.validation import shown
 
-CIRCUMSTANCES = ("seconds", "device", "versions")
-RESULTS = tuple(name for name in SCHEMA.names if name not in CIRCUMSTANCES)
-
-Tell = Callable[[str], object]
+Report = Callable[[str], object]
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A file of rows, and the folder that a person named."""
+    """A file of rows, and the folder that the user named."""
 
     folder: Path
     path: Path
 
 
-@dataclass(frozen=True)
-class Line:
-    """One row as the survey remembers it."""
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row as the survey remembers it: a hash of what must be equal, and what may differ a little."""
 
-    trial: str
-    results: bytes
+    fixed: bytes
+    figures: Figures | None
     circumstances: tuple[float, str, str]
+
+    @property
+    def place(self) -> tuple[tuple[float, str, str], str]:
+        """The smallest is kept. As text, since NaN has no place among numbers."""
+        return self.circumstances, repr(self.figures)
+
+    def agrees_with(self, other: "Record") -> bool:
+        """Whether both may be rows of the same trial."""
+        if self.fixed != other.fixed or self.figures is None or other.figures is None:
+            return self.fixed == other.fixed
+        return self.figures == other.figures or not differing_figures(self.figures, other.figures)
 
 
 @dataclass(slots=True)
 class Found:
-    """A trial: its results, the row of it that is kept, and all folders that hold it."""
+    """A trial: the row of it that is kept, all folders that hold it, and all other rows."""
 
-    results: bytes
-    circumstances: tuple[float, str, str]
+    kept: Record
     shard: Shard
     folders: list[Path]
+    others: list[tuple[Record, Shard]] = field(default_factory=list)
+
+    def add(self, record: Record, shard: Shard) -> None:
+        """Take note of another row; it may be kept where it is the first of its folder."""
+        if shard.folder not in self.folders:
+            self.folders.append(shard.folder)
+            if record.place < self.kept.place:
+                record, shard, self.kept, self.shard = self.kept, self.shard, record, shard
+        self.others.append((record, shard))
+
+    @property
+    def homes(self) -> set[Path]:
+        """The folders that hold the row that is kept, or one that equals it."""
+        alike = (shard.folder for record, shard in self.others if record.place == self.kept.place)
+        return {self.shard.folder, *alike}
 
 
 @dataclass(frozen=True)
@@ -60,6 +84,7 @@ class Conflict:
     trial: str
     one: Shard
     other: Shard
+    strict: bool = False
 
     @property
     def within(self) -> bool:
@@ -67,12 +92,11 @@ class Conflict:
         return self.one.folder == self.other.folder
 
     def line(self) -> str:
-        """The trial, the two places and what differs, for a person."""
-        one, other = _differing_rows(self)
-        differing = [name for name in RESULTS if repr(one[name]) != repr(other[name])]
-        values = ", ".join(f"{name} ({shown(one[name])} and {shown(other[name])})" for name in differing)
-        told = "{task}, h = {heads}, T = {length}, seed {seed}".format_map(one)
-        return f"trial {self.trial} ({told}): {self._places()} differ in {values}"
+        """The trial, the two places and what differs."""
+        one, other, names = self._differing_rows()
+        values = ", ".join(f"{name} ({shown(one[name])} and {shown(other[name])})" for name in names)
+        point = "{task}, h = {heads}, T = {length}, seed {seed}".format_map(one)
+        return f"trial {self.trial} ({point}): {self._places()} differ in {values}"
 
     def _places(self) -> str:
         if self.one == self.other:
@@ -81,58 +105,67 @@ class Conflict:
             return f"{self.one.path} and {self.other.path}"
         return f"{self.one.folder} and {self.other.folder}"
 
+    def _differing_rows(self) -> tuple[dict[str, object], dict[str, object], list[str]]:
+        """The first rows of the trial, here and there, that disagree, and in which columns."""
+        here, there = (_rows(shard.path, self.trial) for shard in (self.one, self.other))
+        for one in here:
+            for other in there:
+                if names := differing(one, other, strict=self.strict):
+                    return one, other, names
+        raise StorageError(f"{self.one.path}: changed while it was read; run the same command again")
+
 
 @dataclass
 class Survey:
-    """All trials of some folders."""
+    """All trials of some folders. With `strict`, rows agree when their results do to the last digit."""
 
+    strict: bool = False
     trials: dict[str, Found] = field(default_factory=dict)
-    conflicts: list[Conflict] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     members: dict[Path, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, folders: Sequence[Path], tell: Tell = lambda _: None) -> "Survey":
+    def of(
+        cls, folders: Sequence[Path], report: Report = lambda _: None, *, strict: bool = False
+    ) -> "Survey":
         """Look through every folder, shard by shard."""
-        survey = cls()
+        survey = cls(strict)
         for folder in folders:
-            tell(f"reading {folder}")
+            report(f"reading {folder}")
             survey.add(folder)
         return survey
 
     def add(self, folder: Path) -> None:
-        """Take note of a folder. As in `Store.frame`, the first of its equal rows for a trial counts."""
-        own: dict[str, tuple[bytes, Shard]] = {}
+        """Take note of a folder."""
+        own: set[str] = set()
         for path in shard_paths(Store(folder)):
             read, shard = read_shard(path), Shard(folder, path)
             if isinstance(read, Unusable):
                 self.problems.append(read.line(set_aside=False))
                 continue
-            for line in lines(read):
-                if line.trial not in own:
-                    own[line.trial] = line.results, shard
-                    self._note(line, shard)
-                elif own[line.trial][0] != line.results:
-                    self.conflicts.append(Conflict(line.trial, own[line.trial][1], shard))
+            for trial, record in records(read, strict=self.strict):
+                own.add(trial)
+                if trial in self.trials:
+                    self.trials[trial].add(record, shard)
+                else:
+                    self.trials[trial] = Found(record, shard, [folder])
         self.members[folder] = len(own)
 
-    def _note(self, line: Line, shard: Shard) -> None:
-        found = self.trials.get(line.trial)
-        if found is None:
-            self.trials[line.trial] = Found(line.results, line.circumstances, shard, [shard.folder])
-        elif found.results != line.results:
-            self.conflicts.append(Conflict(line.trial, found.shard, shard))
-        else:
-            found.folders.append(shard.folder)
-            if line.circumstances < found.circumstances:
-                found.circumstances, found.shard = line.circumstances, shard
+    def conflicts(self) -> list[Conflict]:
+        """Every row that does not agree with the one that is kept of its trial."""
+        return [
+            Conflict(trial, found.shard, shard, self.strict)
+            for trial, found in self.trials.items()
+            for record, shard in found.others
+            if not record.agrees_with(found.kept)
+        ]
 
 
 def shard_paths(store: Store) -> list[Path]:
     """The shards of a results folder, in the order in which their rows count."""
     try:
         if not store.folder.exists():
-            raise StorageError(f"{store.folder}: no such folder; allowed is one that `headcount sweep` made")
+            raise StorageError(f"{store.folder}: no such folder; `headcount sweep` makes one")
         if not store.shards.is_dir():
             raise StorageError(f"{store.folder}: not a results folder: it holds no folder named shards")
         return sorted(path for path in store.shards.iterdir() if path.suffix == ".parquet")
@@ -142,24 +175,19 @@ def shard_paths(store: Store) -> list[Path]:
         raise StorageError(f"{store.folder}: cannot be read: {error.strerror}") from error
 
 
-def lines(rows: pa.Table) -> Iterator[Line]:
-    """Every row of a shard, as short as can be."""
+def records(rows: pa.Table, *, strict: bool) -> Iterator[tuple[str, Record]]:
+    """Every row of a shard by its trial, as short as can be."""
     for some in rows.to_batches(max_chunksize=1_024):
-        results = zip(*(some[name].to_pylist() for name in RESULTS), strict=True)
-        circumstances = zip(*(some[name].to_pylist() for name in CIRCUMSTANCES), strict=True)
-        for trial, result, when in zip(some["trial"].to_pylist(), results, circumstances, strict=True):
+        fixed, figures, circumstances = (
+            zip(*(some[name].to_pylist() for name in names), strict=True)
+            for names in (RESULTS if strict else FIXED, Figures._fields, CIRCUMSTANCES)
+        )
+        trials = some["trial"].to_pylist()
+        for trial, equal, close, (seconds, *where) in zip(trials, fixed, figures, circumstances, strict=True):
             # As text, a number is exact and NaN equals NaN.
-            yield Line(trial, hashlib.blake2b(repr(result).encode(), digest_size=16).digest(), when)
-
-
-def _differing_rows(conflict: Conflict) -> tuple[dict[str, object], dict[str, object]]:
-    """The first rows of the trial, here and there, whose results are not the same."""
-    here, there = (_rows(shard.path, conflict.trial) for shard in (conflict.one, conflict.other))
-    for one in here:
-        for other in there:
-            if any(repr(one[name]) != repr(other[name]) for name in RESULTS):
-                return one, other
-    raise StorageError(f"{conflict.one.path}: changed while it was read; run the same command again")
+            digest = hashlib.blake2b(repr(equal).encode(), digest_size=16).digest()
+            device, versions = map(sys.intern, where)  # held once, however many rows have them
+            yield trial, Record(digest, None if strict else Figures(*close), (seconds, device, versions))
 
 
 def _rows(shard: Path, trial: str) -> list[dict[str, object]]:

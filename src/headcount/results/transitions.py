@@ -58,7 +58,7 @@ def _largest_fall(section: Section) -> Transition | None:
     errors = best.pivot(index="heads", columns="length", values="test_error").dropna(axis=1)
     if errors.empty or len(errors) < 2:
         return None
-    # An error of exactly 0 would make any fall infinite: float32 cannot tell it from this.
+    # An error of exactly 0 would make any fall infinite: in float32 it equals this.
     curve = np.log(np.maximum(errors.to_numpy(), np.finfo(np.float32).eps ** 2)).mean(axis=1)
     falls = curve[:-1] - curve[1:]
     place = int(np.argmax(falls))

@@ -1,4 +1,4 @@
-"""Runs trials on this machine into a store, and tells what happens as it happens."""
+"""Runs trials on this machine into a store, and reports what happens as it happens."""
 
 import contextlib
 import os
@@ -25,13 +25,16 @@ Events = queue.SimpleQueue[Event | BaseException | None]
 def run(
     trials: Iterable[Trial], store: Store, *, machine: Machine | None = None, keep_models: bool = False
 ) -> Generator[Event, None, None]:
-    """Train what the store does not hold yet. Closing the generator stops after the current chunk.
+    """Train what the store does not hold yet.
 
     With `keep_models` the weights of every member are kept too, and no trial is finished without them.
 
-    The work happens in a thread of its own, so that Ctrl-C is answered at once even while a program is
-    compiled or a long chunk runs. Killed at any moment, the next run goes on from the last checkpoint: one
-    chunk back at most, or a few where a checkpoint takes long to write.
+    The work happens in a thread of its own, which is the only writer of the store's folder for as long as
+    it runs; `Locked` is raised where somebody else is. Closing the generator, or Ctrl-C, ends the thread and
+    waits for it: the current chunk is finished first, about a second of work on a CPU and three on a GPU, or
+    the program that is being compiled. A second Ctrl-C does not wait; the folder stays locked until the
+    thread has ended. Killed at any moment, the next run goes on from the last checkpoint: one chunk back at
+    most, or a few where a checkpoint takes long to write.
     """
     events: Events = queue.SimpleQueue()
     stop = threading.Event()
@@ -49,6 +52,7 @@ def run(
             yield event
     finally:
         stop.set()
+        worker.join()
 
 
 def _next(events: Events) -> Event | BaseException | None:
@@ -68,16 +72,17 @@ def _work(
     keep_models: bool,
 ) -> None:
     try:
-        machine = machine or this_machine()
-        planned = left_to_do(trials, plan_all(trials, machine), store, keep_models=keep_models)
-        _tell_problems(store, events)
-        events.put(planned)
-        ahead = CompilingAhead(planned.packs, machine)
-        for place, pack in enumerate(planned.packs):
-            if stop.is_set():
-                break
-            ahead.wait_for(place)
-            _train(pack, store, machine, events, stop, keep_models)
+        with store.writing():
+            machine = machine or this_machine()
+            planned = left_to_do(trials, plan_all(trials, machine), store, keep_models=keep_models)
+            _report_problems(store, events)
+            events.put(planned)
+            ahead = CompilingAhead(planned.packs, machine)
+            for place, pack in enumerate(planned.packs):
+                if stop.is_set():
+                    break
+                ahead.wait_for(place)
+                _train(pack, store, machine, events, stop, keep_models)
         events.put(None)
     except BaseException as error:
         events.put(error)
@@ -115,7 +120,7 @@ class CompilingAhead:
             self._begun[place].join()
 
     def _make_ready(self, pack: Pack) -> None:
-        with contextlib.suppress(Exception):  # what is wrong with the pack is told when its turn comes
+        with contextlib.suppress(Exception):  # what is wrong with the pack is raised when its turn comes
             trainer_of(pack.trials[0]).train(pack, self._machine).compile()
 
 
@@ -128,7 +133,7 @@ def _train(
     keep_models: bool,
 ) -> None:
     saved = store.load(pack)
-    _tell_problems(store, events)
+    _report_problems(store, events)
     state, seconds = (None, 0.0) if saved is None else saved
     began = time.perf_counter() - seconds
     training = trainer_of(pack.trials[0]).train(pack, machine, state=state)
@@ -172,6 +177,6 @@ class Pace:
         self.took = self.ended - self.began
 
 
-def _tell_problems(store: Store, events: Events) -> None:
+def _report_problems(store: Store, events: Events) -> None:
     while store.problems:
         events.put(FileProblem(store.problems.pop(0)))

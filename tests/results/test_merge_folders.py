@@ -1,0 +1,217 @@
+import socket
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import BinaryIO
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from merge_folders import check_refused, files, plain_union, row, write_folder, write_shard
+
+from headcount.errors import StorageError
+from headcount.results import kept_models as copying
+from headcount.results import merge as merging
+from headcount.results.agreement import CIRCUMSTANCES, RESULTS
+from headcount.results.files import write_whole
+from headcount.results.lock import Locked
+from headcount.results.merge import MERGED, merge
+from headcount.results.schema import SCHEMA
+from headcount.results.store import Store, read_results
+
+HOST = socket.gethostname().partition(".")[0]
+DEAD = 2**22 + 1  # above the largest process id that Linux gives
+
+# Folders that cannot be merged
+
+
+@pytest.mark.parametrize(
+    ("make", "fragment"),
+    [
+        (lambda path: None, "no such folder; `headcount sweep` makes one"),
+        (lambda path: path.mkdir(), "not a results folder: it holds no folder named shards"),
+        (lambda path: path.write_text("text"), "not a results folder"),
+    ],
+)
+def test_what_is_no_results_folder_is_refused(make, fragment, folders, tmp_path):
+    make(tmp_path / "photos")
+    check_refused([*folders, tmp_path / "photos"], tmp_path / "out", f"photos: {fragment}")
+
+
+def test_folders_without_any_row_are_refused(tmp_path):
+    empty = write_folder(tmp_path / "empty", [])
+    check_refused([empty], tmp_path / "out", str(empty), "no finished trial")
+
+
+def test_damaged_shards_are_named_where_nothing_else_is_left(tmp_path):
+    folder = write_folder(tmp_path / "one", [row(0)], shards=1)
+    write_shard(folder, "pack9", [row(1)]).write_bytes(b"")
+    (folder / "shards" / "pack0.parquet").write_bytes(b"junk")
+    check_refused([folder], tmp_path / "out", "no finished trial", "pack0.parquet: damaged", "pack9.parquet")
+
+
+def test_a_machine_that_has_finished_nothing_yet_does_no_harm(folders, tmp_path):
+    empty = write_folder(tmp_path / "empty", [])
+    assert merge([*folders, empty], tmp_path / "out").members[empty] == 0
+
+
+def test_a_folder_named_twice_counts_once(folders, tmp_path):
+    (tmp_path / "link").symlink_to(folders[0])
+    made = merge([*folders, folders[0] / ".." / "one", tmp_path / "link"], tmp_path / "out")
+    assert made.members == {folders[0]: 3, folders[1]: 2}
+    assert made.shared == 1
+    assert made.problems == ("2 of the 4 folders were named before, and count once",)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(path.read_bytes()[:-9]),
+        lambda path: path.write_bytes(b""),
+        lambda path: pq.write_table(pa.table({"price": [1.5]}), path),
+    ],
+)
+def test_a_shard_that_cannot_be_used_is_named_and_the_rest_merged(damage, folders, tmp_path):
+    path = folders[0] / "shards" / "pack0.parquet"
+    damage(path)
+    held = path.read_bytes()
+    made = merge(folders, tmp_path / "out")
+    assert len(made.problems) == 1
+    assert str(path) in made.problems[0]
+    assert path.read_bytes() == held
+    assert set(read_results(tmp_path / "out")["seed"]) == {1, 2, 3}
+
+
+# The folder to write
+
+
+@pytest.mark.parametrize(
+    ("out", "fragment"),
+    [
+        ("one", "is one of the folders"),
+        ("one/shards/../../one", "is one of the folders"),
+        ("one/all", "lies in"),
+        (".", "holds"),
+    ],
+)
+def test_an_out_that_is_tangled_with_an_input_is_refused(out, fragment, folders, tmp_path):
+    check_refused(folders, tmp_path / out, "--out: expected a folder of its own", fragment)
+
+
+def test_an_out_that_is_a_file_is_refused(folders, tmp_path):
+    (tmp_path / "out").write_text("text")
+    check_refused(folders, tmp_path / "out", "out: is a file")
+
+
+def test_an_out_with_results_of_its_own_is_refused(folders, tmp_path):
+    out = write_folder(tmp_path / "out", [row(0)], shards=1)
+    check_refused(folders, out, "--out: expected a new folder", "other results (pack0.parquet)")
+
+
+def test_an_out_with_trials_that_no_folder_holds_is_refused(folders, tmp_path):
+    merge(folders, tmp_path / "out")
+    check_refused(folders[:1], tmp_path / "out", "other results (1 trial of no folder that is merged)")
+
+
+def test_an_out_that_contradicts_the_folders_is_refused(folders, tmp_path):
+    merge(folders, tmp_path / "out")
+    write_shard(folders[1], "pack1", [row(3, test_error=0.5)])
+    check_refused(
+        folders, tmp_path / "out", row(3).trial, str(tmp_path / "out"), "test_error (0.5 and 0.075)"
+    )
+
+
+def test_an_out_that_is_no_shard_of_ours_is_refused(folders, tmp_path):
+    (tmp_path / "out" / "shards").mkdir(parents=True)
+    pq.write_table(pa.table({"price": [1.5]}), tmp_path / "out" / "shards" / MERGED)
+    check_refused(folders, tmp_path / "out", MERGED, "not a shard of headcount's")
+
+
+def test_a_damaged_earlier_merge_is_set_aside_and_written_anew(folders, tmp_path):
+    merge(folders, tmp_path / "out")
+    path = tmp_path / "out" / "shards" / MERGED
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    (line,) = merge(folders, tmp_path / "out").problems
+    assert str(path) in line
+    assert "set aside" in line
+    assert path.read_bytes() == whole
+    assert path.with_name(f"{MERGED}.damaged").read_bytes() == whole[:-20]
+
+
+def test_a_folder_that_has_grown_is_merged_again(folders, tmp_path):
+    merge(folders, tmp_path / "out")
+    write_shard(folders[0], "pack7", [row(7)])
+    merge(folders, tmp_path / "out")
+    pd.testing.assert_frame_equal(read_results(tmp_path / "out"), plain_union(folders))
+
+
+# Kills
+
+
+class Killed(BaseException):
+    """As if the process had been killed here."""
+
+
+def killed_at(place: int, *, halfway: bool) -> Callable[..., None]:
+    """`write_whole` that dies at its n-th call, before it writes or with half a file written."""
+    calls = count()
+
+    def write(path: Path, content: Callable[[BinaryIO], object]) -> None:
+        if next(calls) < place:
+            return write_whole(path, content)
+        if halfway:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.with_name(f"{path.name}.{HOST}.{DEAD}.partial").write_bytes(b"half")
+        raise Killed
+
+    return write
+
+
+@pytest.mark.parametrize("halfway", [False, True])
+@pytest.mark.parametrize("place", [0, 2])
+def test_killed_at_any_file_the_next_run_gives_the_whole(place, halfway, folders, tmp_path, monkeypatch):
+    merge(folders, tmp_path / "undisturbed")
+    with monkeypatch.context() as patch:
+        write = killed_at(place, halfway=halfway)
+        patch.setattr(merging, "write_whole", write)
+        patch.setattr(copying, "write_whole", write)
+        with pytest.raises(Killed):
+            merge(folders, tmp_path / "out")
+    assert not (tmp_path / "out" / "shards" / MERGED).exists(), "rows come last"
+    merge(folders, tmp_path / "out")
+    assert files(tmp_path / "out") == files(tmp_path / "undisturbed")
+
+
+def test_a_folder_that_changes_meanwhile_is_noticed(folders, tmp_path, monkeypatch):
+    copy = merging.copy_models
+
+    def change(*arguments: object) -> object:
+        write_shard(folders[0], "pack0", [row(8)])
+        return copy(*arguments)
+
+    monkeypatch.setattr(merging, "copy_models", change)
+    with pytest.raises(StorageError, match="changed while it was merged"):
+        merge(folders, tmp_path / "out")
+    assert not [
+        path for path in (tmp_path / "out").rglob("*") if path.suffix in (".parquet", ".partial", ".lock")
+    ]
+
+
+def test_a_folder_that_somebody_writes_to_is_refused(folders, tmp_path):
+    with Store(tmp_path / "out").writing(), pytest.raises(Locked, match="out: is being written to"):
+        merge(folders, tmp_path / "out")
+    assert merge(folders, tmp_path / "out").trials == 4
+
+
+def test_what_cannot_be_written_is_one_line(folders, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "models").write_text("in the way")
+    with pytest.raises(StorageError, match="cannot be written"):
+        merge(folders, tmp_path / "out")
+
+
+def test_results_and_circumstances_are_all_columns():
+    assert {*RESULTS, *CIRCUMSTANCES} == set(SCHEMA.names)
+    assert not {*RESULTS} & {*CIRCUMSTANCES}
