@@ -13,7 +13,15 @@ from typing import Any, Literal
 import jax
 
 from headcount.api.not_fitted import not_fitted_error
-from headcount.api.parameters import RandomState, Sampler, check_writable, folder_of, sampled, seed_of
+from headcount.api.parameters import (
+    RandomState,
+    Sampler,
+    check_writable,
+    folder_of,
+    sampled,
+    seed_of,
+    with_old_names,
+)
 from headcount.api.progress import FitProgress, is_interactive
 from headcount.data.arrays import MIN_SAMPLES, DataSet, TargetType, data_set
 from headcount.estimate.evidence import estimate_of
@@ -25,7 +33,6 @@ from headcount.tasks.retrieval import RetrievalTask
 from headcount.validation import check_choice, check_integer
 
 LEARNT = ("dimension_", "interval_", "recommended_heads_", "estimate_", "early_estimate_")
-RENAMED_PARAMETERS = {"most_heads": "max_heads", "seed": "random_state"}
 RENAMED_ATTRIBUTES = {"estimate": "estimate_", "early": "early_estimate_"}
 CHART_WIDTH = 480
 
@@ -59,6 +66,7 @@ class HeadCount:
     estimate_: Estimate
     early_estimate_: Estimate
 
+    @with_old_names(most_heads="max_heads", seed="random_state")
     def __init__(
         self,
         *,
@@ -68,7 +76,6 @@ class HeadCount:
         steps: int | None = None,
         random_state: RandomState = 0,
         verbose: bool | Literal["auto"] = "auto",
-        **renamed: Any,
     ) -> None:
         self.out = out
         self.positions = positions
@@ -76,11 +83,6 @@ class HeadCount:
         self.steps = steps
         self.random_state = random_state
         self.verbose = verbose
-        for old, value in renamed.items():
-            if old not in RENAMED_PARAMETERS:
-                raise TypeError(f"HeadCount() got an unexpected keyword argument {old!r}")
-            warnings.warn(f"{old}= is now {RENAMED_PARAMETERS[old]}=", FutureWarning, stacklevel=2)
-            setattr(self, RENAMED_PARAMETERS[old], value)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; there are no nested ones."""
@@ -216,8 +218,4 @@ class HeadCount:
         return f"{text}{WRITERS['.svg'](chart.properties(width=CHART_WIDTH)).decode()}"
 
 
-_DEFAULTS = {
-    name: parameter.default
-    for name, parameter in inspect.signature(HeadCount).parameters.items()
-    if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-}
+_DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(HeadCount).parameters.items()}

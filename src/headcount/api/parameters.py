@@ -1,10 +1,12 @@
-"""What `HeadCount` makes of its parameters when it is fitted."""
+"""The parameters of `HeadCount`: their old names, and what `fit` makes of them."""
 
+import functools
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -12,10 +14,27 @@ from headcount.errors import InvalidInput
 from headcount.trials.training import MAX_SEED
 from headcount.validation import check_integer, expected
 
+Parameters = ParamSpec("Parameters")
 Sampler = Callable[[int, int, int], Any]
 RandomState = int | np.random.RandomState | np.random.Generator | None
 
 MAX_RANDOM_STATE = MAX_SEED - 8  # members start from this seed and a few after it
+
+
+def with_old_names(**renamed: str) -> Callable[[Callable[Parameters, None]], Callable[Parameters, None]]:
+    """Accept old names of keyword arguments for one release, with a warning."""
+
+    def decorated(function: Callable[Parameters, None]) -> Callable[Parameters, None]:
+        @functools.wraps(function)
+        def called(*args: Any, **given: Any) -> None:
+            for old in given.keys() & renamed.keys():
+                warnings.warn(f"{old}= is now {renamed[old]}=", FutureWarning, stacklevel=2)
+                given[renamed[old]] = given.pop(old)
+            function(*args, **given)
+
+        return called
+
+    return decorated
 
 
 def seed_of(random_state: RandomState) -> int:
