@@ -1,8 +1,8 @@
 """The claim itself: `HeadCount` finds the D of tasks whose D is known, with nothing replaced.
 
-The short recipe: 1,000 steps instead of 8,000, on 2,000 sequences of 8 tokens, with up to D + 2 heads. That is
-enough for these tasks, which are easy; benchmarks/dimension.py measures how often the full recipe is right on
-harder ones.
+The short recipe: 1,000 steps instead of 8,000, on 2,000 sequences of 8 tokens, with up to D + 2 heads. That
+is enough for these tasks, which are easy; benchmarks/dimension.py measures how often the full recipe is right
+on harder ones.
 """
 
 import numpy as np

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 
@@ -179,15 +179,17 @@ class HeadCount:
                     if isinstance(event, FileProblem):
                         warnings.warn(event.line, stacklevel=4)
 
-    def __getattr__(self, name: str) -> Any:
-        """Only for what is not there: learnt values before `fit`, and old names."""
-        if name in RENAMED_ATTRIBUTES:
-            new = RENAMED_ATTRIBUTES[name]
-            warnings.warn(f"HeadCount.{name} is now HeadCount.{new}", FutureWarning, stacklevel=2)
-            return getattr(self, new)
-        if name in LEARNT:
-            raise not_fitted_error(f"This HeadCount is not fitted yet: call fit before {name}.")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if not TYPE_CHECKING:  # a type checker refuses unknown names by itself
+
+        def __getattr__(self, name: str) -> Any:
+            """Only for what is not there: learnt values before `fit`, and old names."""
+            if name in RENAMED_ATTRIBUTES:
+                new = RENAMED_ATTRIBUTES[name]
+                warnings.warn(f"HeadCount.{name} is now HeadCount.{new}", FutureWarning, stacklevel=2)
+                return getattr(self, new)
+            if name in LEARNT:
+                raise not_fitted_error(f"This HeadCount is not fitted yet: call fit before {name}.")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn asks of an estimator; only scikit-learn calls it, so it is there."""

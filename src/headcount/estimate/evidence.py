@@ -1,7 +1,7 @@
 """The estimate of a trained study: the verdict of its curves, adjusted for the other evidence."""
 
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.engine.device import this_machine
-from headcount.estimate.collisions import SEQUENCES, CollisionGaps, can_be_moved, collision_gaps
 from headcount.estimate.lengths import over_groups, over_two
 from headcount.estimate.salience import FAINT, GOOD_FIT, QUANTILE, SALIENT, Salience, salience
 from headcount.estimate.study import Study
@@ -21,6 +20,9 @@ from headcount.estimate.verdict import (
     decide,
 )
 from headcount.models.architecture import Architecture
+
+if TYPE_CHECKING:
+    from headcount.estimate.collisions import CollisionGaps
 
 SALIENT_SEQUENCES, SHOWN_SEQUENCES = 512, 3
 
@@ -84,11 +86,16 @@ def attention(study: Study, heads: int | None) -> tuple[Architecture, Float[np.n
     return trial.architecture, np.nan_to_num(np.asarray(weights))
 
 
-def _collisions(study: Study, found: Estimate) -> tuple[CollisionGaps, ...]:
+def _collisions(study: Study, found: Estimate) -> "tuple[CollisionGaps, ...]":
     """The gaps of D − 1 and of D heads, where the interval has more than one value."""
     dimension = found.dimension or 1
     in_doubt = found.interval is not None and found.interval[0] < found.interval[1]
-    if dimension == 1 or not in_doubt or not can_be_moved(study.data):
+    if dimension == 1 or not in_doubt:
+        return ()
+    # Half of the theory comes with it, and most estimates do not need it.
+    from headcount.estimate.collisions import SEQUENCES, can_be_moved, collision_gaps
+
+    if not can_be_moved(study.data):
         return ()
     wide, (x, _) = study.best(None)[1], study.test_sequences(SEQUENCES)
     return tuple(collision_gaps(study.best(heads)[1], wide, x) for heads in (dimension - 1, dimension))

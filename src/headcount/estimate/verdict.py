@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from headcount.estimate.collisions import CollisionGaps
 from headcount.estimate.curve import Curve, Point, typical
 from headcount.estimate.dimension_law import FINAL, DimensionLaw
 from headcount.version import __version__
+
+if TYPE_CHECKING:
+    from headcount.estimate.collisions import CollisionGaps
 
 VerdictWord = Literal["retrieval", "one head is enough", "cannot tell"]
 
@@ -168,7 +170,7 @@ def adjust_for_salience(found: Estimate, *, tokens: int | None) -> Estimate:
     )
 
 
-def adjust_for_collisions(found: Estimate, pairs: Sequence[CollisionGaps]) -> Estimate:
+def adjust_for_collisions(found: Estimate, pairs: "Sequence[CollisionGaps]") -> Estimate:
     """Compare the pairs that D − 1 and D heads cannot distinguish.
 
     Far wider gaps below D confirm it; where they are not wider, the interval includes D − 1 too.
