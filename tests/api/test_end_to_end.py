@@ -55,7 +55,7 @@ def fitted(token_dim, target, *, max_heads, random_state=0, **options):
     return asked.fit(x, target(x))
 
 
-@pytest.mark.parametrize("name", map(long_unless_short, TASKS))
+@pytest.mark.parametrize("name", [*map(long_unless_short, TASKS)])
 def test_d_is_found_and_so_many_heads_are_recommended(name):
     dimension, token_dim, target = TASKS[name]
     found = fitted(token_dim, target, max_heads=dimension + 2, positions=False)
@@ -65,7 +65,7 @@ def test_d_is_found_and_so_many_heads_are_recommended(name):
     assert found.recommended_heads_ >= dimension
 
 
-@pytest.mark.parametrize("name", map(long_unless_short, CONTROLS))
+@pytest.mark.parametrize("name", [*map(long_unless_short, CONTROLS)])
 def test_one_head_is_enough_for_a_target_that_retrieves_one_thing_or_none(name):
     found = fitted(2, CONTROLS[name], max_heads=4, positions=name == "the last token")
     assert (found.dimension_, found.recommended_heads_) == (1, 1), found
