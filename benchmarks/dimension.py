@@ -27,6 +27,7 @@ from scipy.stats import binomtest
 
 from headcount.data.arrays import DataSet
 from headcount.engine.device import this_machine
+from headcount.estimate.evidence import by_length, estimate_of
 from headcount.estimate.finished import FinishedMembers
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate
@@ -129,14 +130,15 @@ def _train(studies: Sequence[Study], clock: Clock) -> None:
             return
         for event in run(trials, studies[0].store, keep_models=True):
             if isinstance(event, Finished):
-                told = f"{len(event.rows)} members of T = {event.pack.length}"
-                print(f"{told}, {sum(row.seconds for row in event.rows):.0f} s", file=sys.stderr, flush=True)
+                seconds = sum(row.seconds for row in event.rows)
+                line = f"{len(event.rows)} members of T = {event.pack.length}, {seconds:.0f} s"
+                print(line, file=sys.stderr, flush=True)
             if isinstance(event, Advanced) and clock.is_up():
                 return
 
 
 def _row(task: Known, study: Study, twice: Study) -> dict[str, Any]:
-    early, found = study.early_estimate(), study.estimate()
+    early, found = study.early_estimate(), estimate_of(study)
     row = {
         "name": task.name,
         "family": task.family,
@@ -162,8 +164,8 @@ def _row(task: Known, study: Study, twice: Study) -> dict[str, Any]:
             INTRINSIC: _intrinsic(study.data),
         },
     }
-    told = f"{row['dimension']} in {row['interval']}, {row['seconds']:.0f} s"
-    print(f"{task.name:34s} D = {task.dimension}: {told}", file=sys.stderr, flush=True)
+    answer = f"{row['dimension']} in {row['interval']}, {row['seconds']:.0f} s"
+    print(f"{task.name:34s} D = {task.dimension}: {answer}", file=sys.stderr, flush=True)
     return row
 
 
@@ -174,7 +176,7 @@ def _within_a_tenth(found: Estimate) -> int:
 
 def _reversal(twice: Study) -> int | None:
     """The first h whose reversal score over lengths T / 2 and T is positive, as the paper proposes."""
-    for row in (twice.by_length() or {"slopes": ()})["slopes"]:
+    for row in (by_length(twice) or {"slopes": ()})["slopes"]:
         if reversal_score(np.array(row["errors"])) > 0:
             return int(row["heads"])
     return None
@@ -218,11 +220,11 @@ def summary(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     for baseline in rows[0]["baselines"] if rows else ():
         exact = sum(row["baselines"][baseline] == row["true"] for row in known)
         yield f"  {baseline}: exact on {exact} of {len(known)}"
-    told = [row for row in known if row["interval"]]
-    if told:
-        covered = sum(row["interval"][0] <= row["true"] <= row["interval"][1] for row in told)
-        widths = [row["interval"][1] - row["interval"][0] for row in told]
-        yield f"intervals: hold D on {covered} of {len(told)}, median width {np.median(widths):g}"
+    bounded = [row for row in known if row["interval"]]
+    if bounded:
+        covered = sum(row["interval"][0] <= row["true"] <= row["interval"][1] for row in bounded)
+        widths = [row["interval"][1] - row["interval"][0] for row in bounded]
+        yield f"intervals: hold D on {covered} of {len(bounded)}, median width {np.median(widths):g}"
     controls = [row for row in rows if row["control"]]
     if controls:
         alarms = [row["name"] for row in controls if row["verdict"] == "retrieval"]

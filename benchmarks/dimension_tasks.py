@@ -1,6 +1,6 @@
 """Tasks of known dimension, and controls for which one head is enough.
 
-CALIBRATION is what the estimator's weights were fitted to, REPORTED is what it is judged by; the two share no
+The estimator's weights were fitted to CALIBRATION; REPORTED measures how often it is right. The two share no
 family of coordinates, no outer function and no control. The form of its law was chosen with results on an
 earlier draw of REPORTED in view (docs/estimate.md). DRAW counts the draws: whenever a rule is changed with
 results in view, it goes up, and with it change all directions, wells, samples, sizes and levels of noise.

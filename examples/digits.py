@@ -20,7 +20,7 @@ def main() -> None:
     per_side = SIDE // PATCH
     cut = images.reshape(-1, per_side, PATCH, per_side, PATCH).transpose(0, 1, 3, 2, 4)
     np.savez("digits.npz", x=cut.reshape(len(cut), per_side**2, PATCH**2), y=labels)
-    print("Wrote digits.npz; next: headcount estimate digits.npz --out digits")
+    print("Wrote digits.npz. Next: headcount estimate digits.npz --out digits")
 
 
 if __name__ == "__main__":

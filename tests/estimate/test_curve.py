@@ -72,7 +72,7 @@ def test_a_member_is_never_its_own_reference():
 @settings(max_examples=20, deadline=None)
 @given(shift=st.floats(-50, 50), seed=st.integers(0, 100))
 def test_scores_of_labels_may_be_shifted_for_each_sample(shift, seed):
-    """What softmax does not see makes no distance."""
+    """Softmax ignores it, so it makes no distance."""
     random = np.random.default_rng(seed)
     scores = random.normal(size=(6, 40, 3))
     tried = [Tried(place // 2 + 1, 0.1, score, np.ones(40)) for place, score in enumerate(scores)]

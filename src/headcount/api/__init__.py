@@ -1,1 +1,1 @@
-"""What a person holds in a notebook."""
+"""What users hold in a notebook."""

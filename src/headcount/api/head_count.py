@@ -1,53 +1,113 @@
-"""`HeadCount().fit(x, y)`: the estimate as a library."""
+"""`HeadCount().fit(x, y)`: the estimate as a library, by the conventions of scikit-learn."""
 
-import tempfile
+import importlib
+import inspect
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 
+from headcount.api.not_fitted import not_fitted_error
+from headcount.api.parameters import (
+    RandomState,
+    Sampler,
+    check_writable,
+    folder_of,
+    sampled,
+    seed_of,
+    with_old_names,
+)
+from headcount.api.progress import FitProgress, is_interactive
 from headcount.data.arrays import MIN_SAMPLES, DataSet, TargetType, data_set
-from headcount.errors import InvalidInput
+from headcount.estimate.evidence import estimate_of
 from headcount.estimate.study import Study
-from headcount.estimate.verdict import Estimate
+from headcount.estimate.verdict import MAX_HEADS, Estimate
+from headcount.running.events import FileProblem
 from headcount.running.executor import run
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.validation import check_integer
+from headcount.validation import check_choice, check_integer
 
-Sampler = Callable[[int, int, int], Any]
+LEARNT = ("dimension_", "interval_", "recommended_heads_", "estimate_", "early_estimate_")
+RENAMED_ATTRIBUTES = {"estimate": "estimate_", "early": "early_estimate_"}
+CHART_WIDTH = 480
 
 
 class HeadCount:
-    """How many attention heads does a task need? Asked of samples of it.
+    """How many attention heads does a task need? An estimate from samples of it.
 
-    - `out`: a folder to keep what is trained, to go on from after a stop; None keeps nothing.
-    - `positions`: whether members may be told where in its sequence a token stands.
-    - `max_heads`: the largest number of heads that is tried.
+    Its parameters, which `fit` checks:
 
-    After `fit`, `estimate` holds the answer and `early` the one after a tenth of the training.
+    - `out`: folder for the trained members, to resume from after an interruption; None keeps nothing.
+    - `positions`: whether members may see the position of a token, where that helps.
+    - `max_heads`: the largest number of heads to try, 3 to 32.
+    - `steps`: training steps of each member in the final sweep, a multiple of 100; None means 8,000 (12,000
+      on a GPU). Fewer are faster and less reliable.
+    - `random_state`: seed of the splits and of the members. An int makes `fit` reproducible; None draws a new
+      seed each time, a NumPy RandomState or Generator provides one.
+    - `verbose`: whether to show a progress bar; "auto" shows it in a terminal or a notebook.
+
+    What `fit` learns:
+
+    - `dimension_`: D, the number of things that the task retrieves at once; None if `fit` cannot tell.
+    - `interval_`: 95% interval of D, as (low, high), or None.
+    - `recommended_heads_`: how many heads to use, or None.
+    - `estimate_`: the whole `Estimate`, with curves, evidence and reasons.
+    - `early_estimate_`: the one after a tenth of the training.
     """
 
-    estimate: Estimate
-    early: Estimate
+    dimension_: int | None
+    interval_: tuple[int, int] | None
+    recommended_heads_: int | None
+    estimate_: Estimate
+    early_estimate_: Estimate
 
+    @with_old_names(most_heads="max_heads", seed="random_state")
     def __init__(
-        self, *, out: Path | str | None = None, positions: bool = True, max_heads: int = 8, seed: int = 0
+        self,
+        *,
+        out: Path | str | None = None,
+        positions: bool = True,
+        max_heads: int = 8,
+        steps: int | None = None,
+        random_state: RandomState = 0,
+        verbose: bool | Literal["auto"] = "auto",
     ) -> None:
-        self.max_heads = check_integer("max_heads", max_heads, at_least=3, at_most=32)
-        self.out = None if out is None else Path(out)
+        self.out = out
         self.positions = positions
-        self.seed = check_integer("seed", seed, at_least=0)
+        self.max_heads = max_heads
+        self.steps = steps
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name; there are no nested ones."""
+        return {name: getattr(self, name) for name in _DEFAULTS}
+
+    def set_params(self, **params: Any) -> "HeadCount":
+        """Set parameters by name; `fit` checks them."""
+        for name in params:
+            check_choice("parameter", name, _DEFAULTS)
+        for name, value in params.items():
+            setattr(self, name, value)
+        return self
 
     def fit(self, x: Any, y: Any, mask: Any = None, *, target: TargetType = "auto") -> "HeadCount":
-        """Train what is needed to tell, and tell, from samples as arrays."""
-        return self._fit(data_set(x, y, mask, target=target))
+        """Train members with 1 to `max_heads` heads on samples, and estimate D from them.
+
+        - `x`: [samples, length, token_dim], or integer tokens [samples, length].
+        - `y`: numbers [samples] or [samples, k], or labels [samples].
+        - `mask`: [samples, length], true where there is a token, if lengths differ.
+        - `target`: whether y are `numbers` or `labels`; `auto` finds out.
+        """
+        return self._fit(lambda _: (data_set(x, y, mask, target=target), None))
 
     def fit_task(self, task: RetrievalTask, *, length: int = 32, samples: int = 10_000) -> "HeadCount":
-        """The same for a task of the library or of one's own."""
+        """The same for a task: one from the library or your own."""
         return self.fit_target(
             task.target,
             lambda seed, samples, length: task.inputs(jax.random.key(seed), samples, length),
@@ -64,7 +124,7 @@ class HeadCount:
         samples: int = 10_000,
         kind: TargetType = "auto",
     ) -> "HeadCount":
-        """The same for a function of sequences; it is asked at half the length too.
+        """The same for a function of sequences, which is sampled at half the length too.
 
         - `target`: takes x [samples, length, token_dim] and returns y [samples] or [samples, k].
         - `sampler`: takes a seed, a number of samples and a length, and returns x.
@@ -72,37 +132,92 @@ class HeadCount:
         """
         length = check_integer("length", length, at_least=4)
         samples = check_integer("samples", samples, at_least=MIN_SAMPLES)
-        whole, half = (self._drawn(sampler, samples, size) for size in (length, length // 2))
-        data = data_set(whole, target(whole), target=kind)
-        same_kind: TargetType = "labels" if data.classes else "numbers"
-        return self._fit(data, data_set(half, target(half), target=same_kind))
 
-    def _drawn(self, sampler: Sampler, samples: int, length: int) -> Any:
-        x = sampler(self.seed, samples, length)
-        if tuple(getattr(x, "shape", ())[:2]) != (samples, length):
-            raise InvalidInput(
-                f"sampler: gave the shape {getattr(x, 'shape', None)} when asked for {samples} samples "
-                f"of length {length}"
-            )
-        return x
+        def drawn(seed: int) -> tuple[DataSet, DataSet]:
+            whole, half = (sampled(sampler, seed, samples, size) for size in (length, length // 2))
+            data = data_set(whole, target(whole), target=kind)
+            same_kind: TargetType = "labels" if data.classes else "numbers"
+            return data, data_set(half, target(half), target=same_kind)
 
-    def _fit(self, data: DataSet, half: DataSet | None = None) -> "HeadCount":
+        return self._fit(drawn)
+
+    def _fit(self, drawn: Callable[[int], tuple[DataSet, DataSet | None]]) -> "HeadCount":
         began = time.perf_counter()
-        with self._folder() as folder:
-            study = Study.of(data, folder, max_heads=self.max_heads, positions=self.positions, seed=self.seed)
-            study = replace(study, half=half)
+        max_heads = check_integer("max_heads", self.max_heads, at_least=3, at_most=MAX_HEADS)
+        steps = None if self.steps is None else check_integer("steps", self.steps, at_least=200)
+        check_choice("positions", self.positions, (True, False))
+        check_choice("verbose", self.verbose, ("auto", True, False))
+        seed = seed_of(self.random_state)
+        data, half = drawn(seed)
+        with folder_of(self.out) as folder:
+            study = Study.of(
+                data,
+                folder,
+                max_heads=max_heads,
+                positions=bool(self.positions),
+                seed=seed,
+                steps=steps,
+                half=half,
+            )
             study.check()
-            for stage in study.stages():
-                for _ in run(stage.trials, study.store, keep_models=True):
-                    pass
-            self.early = study.early_estimate()
-            self.estimate = replace(study.estimate(), seconds=time.perf_counter() - began)
+            check_writable(folder)
+            self._train(study)
+            early = study.early_estimate()
+            found = replace(estimate_of(study), seconds=time.perf_counter() - began)
+        self.early_estimate_, self.estimate_ = early, found
+        self.dimension_, self.interval_ = found.dimension, found.interval
+        self.recommended_heads_ = found.recommended_heads
         return self
 
-    @contextmanager
-    def _folder(self) -> Iterator[Path]:
-        if self.out is not None:
-            yield self.out
-            return
-        with tempfile.TemporaryDirectory(prefix="headcount-") as folder:
-            yield Path(folder)
+    def _train(self, study: Study) -> None:
+        shown = is_interactive() if self.verbose == "auto" else bool(self.verbose)
+        with FitProgress(shown=shown) as progress:
+            for stage in study.stages():
+                progress.begin(stage)
+                for event in run(stage.trials, study.store, keep_models=True):
+                    progress.note(event)
+                    if isinstance(event, FileProblem):
+                        warnings.warn(event.line, stacklevel=4)
+
+    if not TYPE_CHECKING:  # a type checker refuses unknown names by itself
+
+        def __getattr__(self, name: str) -> Any:
+            """Only for what is not there: learnt values before `fit`, and old names."""
+            if name in RENAMED_ATTRIBUTES:
+                new = RENAMED_ATTRIBUTES[name]
+                warnings.warn(f"HeadCount.{name} is now HeadCount.{new}", FutureWarning, stacklevel=2)
+                return getattr(self, new)
+            if name in LEARNT:
+                raise not_fitted_error(f"This HeadCount is not fitted yet: call fit before {name}.")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator; only scikit-learn calls it, so it is there."""
+        utils = importlib.import_module("sklearn.utils")
+        return utils.Tags(
+            estimator_type=None,
+            target_tags=utils.TargetTags(required=True),
+            input_tags=utils.InputTags(two_d_array=False, three_d_array=True),
+            non_deterministic=self.random_state is None,
+        )
+
+    def __repr__(self) -> str:
+        given = {name: repr(value) for name, value in self.get_params().items()}
+        changed = (f"{name}={text}" for name, text in given.items() if text != repr(_DEFAULTS[name]))
+        answer = f": {self.estimate_.sentence}" if "estimate_" in vars(self) else ""
+        return f"{type(self).__name__}({', '.join(changed)}){answer}"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the answer, and the curves that decide it as a picture."""
+        text = f"<p>{escape(repr(self))}</p>"
+        if "estimate_" not in vars(self) or not self.estimate_.errors:
+            return text
+        from headcount.report.estimate_charts import deciding_chart
+        from headcount.report.picture import WRITERS
+
+        found = self.estimate_
+        chart = deciding_chart(found.errors, found.distances, dimension=found.dimension)
+        return f"{text}{WRITERS['.svg'](chart.properties(width=CHART_WIDTH)).decode()}"
+
+
+_DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(HeadCount).parameters.items()}

@@ -7,7 +7,7 @@ import typer
 
 from headcount.commands.estimate import estimate
 from headcount.commands.options import AsJson, Out, check_writable
-from headcount.errors import InvalidInput
+from headcount.validation import expected
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,13 +17,13 @@ DIMENSION, LENGTH, SAMPLES, NOISE = 3, 16, 4_000, 0.02
 
 def demo(
     out: Out = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the data and of the first start.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the data and of the members.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
     """How many heads does an example need? The main job, in about a minute.
 
-    Writes samples of y = sum of three maxima, with a little noise, to a file beside OUT, and asks `headcount
-    estimate` how many heads they need. Three is right: each maximum wants a head of its own.
+    Writes samples of y = sum of three maxima, with a little noise, to a file beside OUT, and runs `headcount
+    estimate` on them. Three is right: each maximum needs a head of its own.
     """
     import numpy as np
 
@@ -31,7 +31,7 @@ def demo(
 
     place = out.resolve()
     if not place.name:
-        raise InvalidInput(f"--out = {out}: allowed is a folder with a name")
+        raise expected("--out", "a folder with a name", str(out))
     example = out.parent / f"{place.name}.npz" if out.name else place.with_name(f"{place.name}.npz")
     check_writable(out)
     write_whole(example, lambda file: np.savez(file, **example_data(seed=seed)))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""`headcount estimate`: how many heads does a person's own task need?"""
+"""`headcount estimate`: how many heads does a user's own task need?"""
 
 import json
 import shlex
@@ -12,11 +12,14 @@ import typer
 
 from headcount.commands.options import AsJson, Out, check_writable
 from headcount.errors import InvalidInput
-from headcount.validation import shown
+from headcount.validation import shown as short
 
 if TYPE_CHECKING:
     from headcount.estimate.study import Study
     from headcount.estimate.verdict import Estimate
+    from headcount.results.store import Store
+
+ESTIMATE = "estimate.json"
 
 
 def estimate(
@@ -24,65 +27,80 @@ def estimate(
     out: Out = Path("estimate"),
     target: Annotated[str, typer.Option(help="What y is: numbers, labels, or auto to find out.")] = "auto",
     positions: Annotated[
-        bool, typer.Option("--positions/--no-positions", help="May members see where a token stands?")
+        bool, typer.Option("--positions/--no-positions", help="Let members see the position of a token.")
     ] = True,
-    max_heads: Annotated[int, typer.Option(help="The largest number of heads tried.", min=3, max=32)] = 8,
-    seed: Annotated[int, typer.Option(help="Seed of the splits and of the first start.", min=0)] = 0,
+    max_heads: Annotated[int, typer.Option(help="The largest number of heads to try.", min=3, max=32)] = 8,
+    seed: Annotated[int, typer.Option(help="Seed of the splits and of the members.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
     """How many heads does my task need? A number, an interval and a page.
 
-    DATA holds `x`, the tokens [samples, length, token_dim] or whole-number
-    tokens [samples, length], and `y`, a number, several or a label for each
-    sequence; if lengths differ, also a `mask` that is true where a token is.
-    Small transformers with 1 to --max-heads heads learn it. Where fewer heads
-    stop agreeing with many, the task retrieves more things than they can.
+    DATA holds `x`, the tokens [samples, length, token_dim] or integer tokens
+    [samples, length], and `y`, a number, several or a label for each sequence;
+    if lengths differ, also a `mask` that is true where there is a token. Small
+    transformers with 1 to --max-heads heads learn it. Where fewer heads stop
+    agreeing with many, the task retrieves more things than they can.
     """
     from headcount.commands.training import train_in_view
     from headcount.data.files import load
+    from headcount.estimate.evidence import estimate_of
     from headcount.estimate.study import Study
     from headcount.results.files import write_whole
 
     began = time.perf_counter()
-    samples = load(data, target=target)  # type: ignore[arg-type]  # an unknown kind is refused in there
+    samples = load(data, target=target)  # type: ignore[arg-type]  # `load` refuses an unknown one
     command = (
         f"headcount estimate {shlex.quote(str(data))} --out {shlex.quote(str(out))} --target {target} "
         f"--{'' if positions else 'no-'}positions --max-heads {max_heads} --seed {seed}"
     )
     study = Study.of(samples, out, max_heads=max_heads, positions=positions, seed=seed)
     check_writable(out)
-    _is_of_the_same_data(study)
+    _check_same_data(study)
     study.check()
-    told_early = False
+    early_shown = False
     for stage in study.stages():
-        if study.has_quick_sweep and not told_early:
-            told_early = True
+        if study.has_quick_sweep and not early_shown:
+            early_shown = True
             _say(f"So far: {study.early_estimate().sentence}", quiet=as_json)
         _say(stage.name, quiet=as_json)
         train_in_view(stage.trials, study.store, command=command, quiet=as_json, keep_models=True)
-    found = replace(study.estimate(), seconds=time.perf_counter() - began)
-    _write_page(study, found, command=command)
-    told = {**found.to_json(), "data": {"name": samples.name, "fingerprint": samples.fingerprint}}
-    written = json.dumps(told, indent=2, allow_nan=False)
-    write_whole(study.store.folder / "estimate.json", lambda file: file.write(written.encode()))
+    found = replace(estimate_of(study), seconds=time.perf_counter() - began)
+    shown = with_options(found)
+    _write_page(study, shown, command=command)
+    content = {**found.to_json(), "data": {"name": samples.name, "fingerprint": samples.fingerprint}}
+    written = json.dumps(content, indent=2, allow_nan=False)
+    write_whole(estimate_file(study.store), lambda file: file.write(written.encode()))
     if as_json:
         print(written)
         return
-    _show(found)
+    _show(shown)
     print(f"Page: {study.store.page}")
 
 
-def _is_of_the_same_data(study: "Study") -> None:
-    """One folder answers for one data set: another's answer is not written over."""
+def estimate_file(store: "Store") -> Path:
+    """Where the answer is kept, beside the members that it rests on."""
+    return store.folder / ESTIMATE
+
+
+def with_options(found: "Estimate") -> "Estimate":
+    """The estimate with parameters in its reasons worded as options of this command."""
+    from headcount.estimate.verdict import PARAMETER
+
+    reasons = tuple(reason.replace(PARAMETER, "--max-heads ") for reason in found.reasons)
+    return replace(found, reasons=reasons)
+
+
+def _check_same_data(study: "Study") -> None:
+    """One folder is for one data set: do not overwrite the estimate of another."""
     try:
-        before = json.loads((study.store.folder / "estimate.json").read_bytes())["data"]
+        before = json.loads(estimate_file(study.store).read_bytes())["data"]
         name, fingerprint = before["name"], before["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError):  # none, or one that cannot be read
         return
     if fingerprint != study.data.fingerprint:
         raise InvalidInput(
-            f"--out = {study.store.folder}: holds the estimate of other data ({shown(name)}); "
-            "allowed is another folder"
+            f"--out: {study.store.folder} holds the estimate of other data ({short(name)}); "
+            "use another folder"
         )
 
 
@@ -92,25 +110,21 @@ def _say(line: str, *, quiet: bool) -> None:
 
 
 def _write_page(study: "Study", found: "Estimate", *, command: str) -> None:
+    from headcount.estimate.evidence import attention, salience_of
     from headcount.estimate.salience import SALIENT
     from headcount.report.estimation import Pictures, write_estimate
 
-    member, weights = study.looks(found.recommended_heads)
+    member, weights = attention(study, found.recommended_heads)
     write_estimate(
         found,
         study.early_estimate(),
         study.data,
         member,
-        Pictures(study.salience().counts(SALIENT), weights),
+        Pictures(salience_of(study).counts(SALIENT), weights),
         study.frame(),
         study.store.page,
         command=command,
     )
-
-
-def _opened(reason: str) -> str:
-    """A reason as a sentence of its own."""
-    return reason[:1].upper() + reason[1:]
 
 
 def _show(found: "Estimate") -> None:
@@ -126,9 +140,9 @@ def _show(found: "Estimate") -> None:
     console.print(Text(found.sentence, style="bold"))
     for reason in found.reasons:
         if reason not in found.sentence:
-            console.print(Text(_opened(reason)))
+            console.print(Text(reason[:1].upper() + reason[1:]))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
-    for name in ("h", "test error", "distance", "chance that D = h"):
+    for name in ("h", "test error", "distance", "probability of D = h"):
         table.add_column(name, justify="right", no_wrap=True)
     for error, distance in zip(found.errors, found.distances, strict=True):
         chance = found.probabilities.get(error.heads)

@@ -1,8 +1,8 @@
-"""Two sequences that a member cannot tell apart, though one with heads to spare puts out different numbers.
+"""Two sequences that a member cannot distinguish, though the outputs of a wide member differ.
 
-With fewer heads than the task retrieves there are many such pairs and the gap between them is wide; from D on
-it is what the member still gets wrong. Sequences are moved, so tokens must be points of a space: codes of
-words are not. Probabilities of labels stand still at 0 and at 1 nearly everywhere: there gaps say little.
+With fewer heads than D there are many such pairs, and the gap between their outputs is wide; from D on it is
+about the error of the member. Sequences are moved, so tokens must be points of a space: codes of words are
+not. Probabilities of labels are 0 or 1 nearly everywhere, so their gaps say little.
 """
 
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from headcount.theory.collisions.refine import refine, units_of
 
 PAIRS, STEPS = 16, 100
 SEQUENCES = 512
-INSIDE = (0.01, 0.99)  # quantiles of every feature: where sequences are like the data
-MIN_VALUES = 50  # of a feature that is a number and no code
+INSIDE = (0.01, 0.99)  # quantiles of every feature: sequences between them are like the data
+MIN_VALUES = 50  # of a feature that is a number, not a code
 
 
 @dataclass(frozen=True)
-class Witness:
-    """How far apart the targets of pairs are that a member of so many heads cannot tell apart.
+class CollisionGaps:
+    """How far apart the targets of pairs are that a member with this many heads cannot distinguish.
 
-    Gaps are in standard deviations of the target; `agreed` of `tried` pairs could be brought together.
+    Gaps are in standard deviations of the target; `agreed` of `tried` pairs could be made to collide.
     """
 
     heads: int
@@ -40,17 +40,17 @@ class Witness:
 
 
 class Wide(eqx.Module):
-    """A member with heads to spare, in the place of the task."""
+    """A model with more heads than needed, in place of the task."""
 
     model: Transformer
 
     def target(self, x: Float[Array, "*sequence token token_dim"]) -> Float[Array, "*sequence output"]:
-        """What it puts out, for one sequence or for many."""
+        """Its output for one sequence or for many."""
         return self.model(x) if x.ndim == 2 else jax.vmap(self.model)(x)
 
 
 class Box(NamedTuple):
-    """Sequences whose every feature lies between two ends."""
+    """Sequences whose features all lie between two bounds."""
 
     low: Float[np.ndarray, " token_dim"]
     high: Float[np.ndarray, " token_dim"]
@@ -65,15 +65,15 @@ class Box(NamedTuple):
 
 
 def can_be_moved(data: DataSet) -> bool:
-    """Whether pairs can be looked for: numbers to learn, points for tokens, and all of them there."""
+    """Whether pairs can be searched for: numeric targets, tokens that are points, and no padding."""
     values = min(len(np.unique(data.x[:500, :, feature])) for feature in range(data.token_dim))
     return not data.classes and data.mask is None and values >= MIN_VALUES
 
 
-def collisions(
+def collision_gaps(
     member: Transformer, wide: Transformer, x: Float[np.ndarray, "sample token token_dim"]
-) -> Witness:
-    """Pairs of these sequences moved until the member cannot tell them apart; on a CPU, in float64."""
+) -> CollisionGaps:
+    """Pairs of these sequences, moved until the member cannot distinguish them; on a CPU, in float64."""
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         few, many = (
             jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), model) for model in (member, wide)
@@ -86,4 +86,4 @@ def collisions(
     agreed = np.isfinite(found.representation_gap)
     gaps = found.target_gap[agreed]
     typical, largest = (float(np.median(gaps)), float(gaps.max())) if len(gaps) else (0.0, 0.0)
-    return Witness(member.architecture.heads, typical, largest, int(agreed.sum()), len(agreed))
+    return CollisionGaps(member.architecture.heads, typical, largest, int(agreed.sum()), len(agreed))

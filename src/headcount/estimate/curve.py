@@ -1,13 +1,14 @@
-"""The members of a head sweep side by side: how wrong they are, and how far from members with heads to spare.
+"""The members of a head sweep side by side: their errors, and their distance from the reference members.
 
-Noise in the labels and too few samples put one floor under the errors of all members. What members put out
-has no such floor: those with heads enough agree with each other, however noisy what they learnt from, and
-those with fewer do not. So there are two curves over h:
+The *reference* is the good members among the largest head counts tried: models with more heads than needed,
+if D is below those. Noisy labels and too few samples put one floor under the errors of all members. Their
+outputs have no such floor: members with enough heads agree with each other, however noisy their training
+data, and members with fewer do not. So there are two curves over h:
 
 - `error`: of the member that validation selects, on test data;
-- `distance`: of that member's outputs from the mean output of the good members with heads to spare. The few
-  samples that are furthest apart are left out: members with heads enough are now and then far off on a
-  sample unlike all that they learnt from, members with fewer are off on most.
+- `distance`: of that member's outputs from the mean output of the reference. The few samples that are
+  furthest apart are left out: members with enough heads are occasionally far off on a sample unlike their
+  training data, members with fewer are off on most.
 """
 
 from collections.abc import Sequence
@@ -18,14 +19,14 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import softmax
 
-WIDE = 3  # how many of the largest head counts stand for "heads to spare"
+from headcount.estimate.bootstrap import interval_95, resampled
+
+WIDE = 3  # how many of the largest head counts the reference is taken from
 GOOD = 1.5  # times the best validation error among them
 FURTHEST = 0.02  # of the samples: left out of a distance
 RESAMPLES = 400
-USUAL_DEVIATION, ITS_WEIGHT = (
-    0.3,
-    3,
-)  # of log distances among good members, and how many members it counts for
+# Prior deviation of log distances within a reference, and how many members it counts for.
+USUAL_DEVIATION, ITS_WEIGHT = 0.3, 3
 Costs = Float[np.ndarray, " sample"]
 
 
@@ -34,7 +35,7 @@ class Tried:
     """A member as the estimate sees it.
 
     - `outputs`: for the test samples: standardised numbers, or scores of the labels.
-    - `costs`: what each test sample costs it; knowing nothing costs 1 on average.
+    - `costs`: its loss on each test sample, relative to a model that ignores x: that one has 1 on average.
     """
 
     heads: int
@@ -55,18 +56,18 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """What was tried, and whether the outputs are scores of labels."""
+    """All members, and whether their outputs are scores of labels."""
 
     tried: tuple[Tried, ...]
     labels: bool
 
     @cached_property
     def heads(self) -> list[int]:
-        """The head counts with at least one member that learnt without diverging, smallest first."""
+        """The head counts with at least one member that did not diverge, in ascending order."""
         return sorted({member.heads for member in self._finished})
 
     def selected(self, heads: int) -> Tried:
-        """The member of so many heads with the lowest validation error."""
+        """The member with this many heads and the lowest validation error."""
         of_these = [member for member in self._finished if member.heads == heads]
         return min(of_these, key=lambda member: member.validation_error)
 
@@ -81,18 +82,18 @@ class Curve:
 
     @cached_property
     def reference(self) -> tuple[Tried, ...]:
-        """The good members with heads to spare."""
+        """The good members among the largest head counts."""
         most = self.heads[-1]
-        spare = [count for count in self.heads if count > max(most - WIDE, most / 2)]
-        wide = [member for member in self._finished if member.heads in spare]
+        widest = [count for count in self.heads if count > max(most - WIDE, most / 2)]
+        wide = [member for member in self._finished if member.heads in widest]
         best = min(member.validation_error for member in wide)
         return tuple(member for member in wide if member.validation_error <= GOOD * best + 1e-4)
 
     @cached_property
-    def spare(self) -> tuple[float, float]:
-        """The median log distance of the reference members from each other, and its deviation over them.
+    def reference_spread(self) -> tuple[float, float]:
+        """The median log distance of the reference members from each other, and its standard deviation.
 
-        The deviation of a few is drawn towards the usual one.
+        The deviation of a few members is shrunk towards the usual one.
         """
         logs = np.log([max(typical(self._apart(member)).mean(), 1e-12) for member in self.reference])
         own, count = float(np.var(logs)), len(logs)
@@ -104,21 +105,21 @@ class Curve:
         return [_point(heads, self.selected(heads).costs) for heads in self.heads]
 
     def distances(self) -> list[Point]:
-        """The distance curve: mean squares over the variance of what the reference puts out.
+        """The distance curve: mean squares over the variance of the reference outputs.
 
-        Scores of labels are compared as probabilities: far from where labels meet, scores may differ at will.
+        Scores of labels are compared as probabilities: far from a decision boundary scores vary freely.
         """
         return [_point(heads, typical(self._apart(self.selected(heads)))) for heads in self.heads]
 
     def _apart(self, member: Tried) -> Costs:
-        """How far each output is from the mean of the reference members that are not this one."""
+        """The distance of each output from the mean of the other reference members."""
         others = [other for other in self.reference if other is not member] or [self._next_best(member)]
         mean = np.mean([self._meant(other) for other in others], axis=0)
         apart: Costs = ((self._meant(member) - mean) ** 2).mean(axis=-1) / max(mean.var(axis=0).mean(), 1e-12)
         return apart
 
     def _next_best(self, member: Tried) -> Tried:
-        """The best of all other members: what is left as a reference where only this one is good."""
+        """The best of all other members: the reference where only this one is good."""
         others = [other for other in self._finished if other is not member] or [member]
         return min(others, key=lambda other: other.validation_error)
 
@@ -137,10 +138,8 @@ def typical(costs: Costs) -> Costs:
 
 
 def _point(heads: int, costs: Costs) -> Point:
-    random = np.random.default_rng(0)
-    draws = random.integers(len(costs), size=(RESAMPLES, len(costs)))
-    low, high = np.quantile(costs[draws].mean(axis=1), (0.025, 0.975))
-    return Point(heads, float(costs.mean()), float(low), float(high))
+    low, high = interval_95(resampled(costs, RESAMPLES, np.random.default_rng(0)))
+    return Point(heads, float(costs.mean()), low, high)
 
 
 def values(points: Sequence[Point]) -> Float[np.ndarray, " head_count"]:

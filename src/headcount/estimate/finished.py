@@ -12,7 +12,7 @@ from headcount.trials.trial import Trial
 
 
 class FinishedMembers:
-    """What a store holds of them; what it does not hold yet is looked for again when it is asked for."""
+    """What a store holds of them; what it does not hold yet is looked up again at the next request."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -23,7 +23,7 @@ class FinishedMembers:
     def errors(self, trials: Sequence[Trial]) -> dict[str, float] | None:
         """Their validation errors, if all of them are finished.
 
-        Files that cannot be used are told of by the run.
+        Unusable files are reported by the run.
         """
         if any(trial.id not in self._errors for trial in trials):
             self._look()
@@ -32,7 +32,7 @@ class FinishedMembers:
         return {trial.id: self._errors[trial.id] for trial in trials}
 
     def outputs(self, trials: Sequence[Trial]) -> dict[str, np.ndarray] | None:
-        """What they put out for the test samples, if all of them are finished and kept."""
+        """Their outputs for the test samples, if all of them are finished and kept."""
         if self.errors(trials) is None:
             return None
         for trial in trials:
@@ -44,7 +44,7 @@ class FinishedMembers:
         return {trial.id: self._outputs[trial.id] for trial in trials}
 
     def _look(self) -> None:
-        """Read the shards that are new; one that cannot be used may be written again under its name."""
+        """Read the new shards; an unusable one may be rewritten under its name."""
         for path in sorted(set(self._store.shards.glob("*.parquet")) - self._shards):
             shard = read_shard(path)
             if isinstance(shard, pa.Table):

@@ -1,7 +1,7 @@
-"""How the error moves with the length: below D it grows, from D on it does not.
+"""How the error changes with the length: below D it grows, from D on it does not.
 
-Where sequences of a data set differ in length they are told apart by it; where samples of any length can be
-had, half of it is tried too.
+Sequences of different lengths in a data set are grouped by length; where samples of any length can be drawn,
+half the length is tried too.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from headcount.estimate.bootstrap import interval_95, resampled
 from headcount.estimate.curve import Curve, Point
 
 GROUPS = 3
@@ -25,37 +26,34 @@ def over_groups(
     """The slope of log error on log T for each head count, over thirds of the sequences by length.
 
     An error is a share of the variance of the targets in its third: the maximum over many tokens varies less
-    than that over few. None where their lengths do not differ enough to be told apart.
+    than that over few. None where lengths do not differ enough to be grouped.
 
-    - `targets`: numbers; None where labels are learnt, whose errors are shares already.
+    - `targets`: numbers; None for labels, whose errors are shares already.
     """
     between = np.quantile(lengths, np.arange(1, GROUPS) / GROUPS)
     group = np.searchsorted(between, lengths)
     groups = [group == place for place in np.unique(group)]
     if len(groups) < 2:
         return None
-    means = [float(lengths[members].mean()) for members in groups]
+    sizes = [float(lengths[members].mean()) for members in groups]
     spreads = [1.0 if targets is None else float(targets[members].var(axis=0).mean()) for members in groups]
 
-    def slope(parts: Sequence[np.ndarray]) -> float:
-        levels = [
-            np.log(max(part.mean() / max(spread, _SMALLEST), _SMALLEST))
-            for part, spread in zip(parts, spreads, strict=True)
-        ]
-        return float(np.polyfit(np.log(means), levels, 1)[0])
+    def slope(errors: Sequence[float]) -> float:
+        shares = (error / max(spread, _SMALLEST) for error, spread in zip(errors, spreads, strict=True))
+        return float(np.polyfit(np.log(sizes), [np.log(max(share, _SMALLEST)) for share in shares], 1)[0])
 
     def of(heads: int) -> dict[str, Any]:
         costs = curve.selected(heads).costs
         parts, random = [costs[members] for members in groups], np.random.default_rng(heads)
-        drawn = [slope([random.choice(part, len(part)) for part in parts]) for _ in range(RESAMPLES)]
-        ends = np.quantile(drawn, [0.025, 0.975])
-        return {"heads": heads, "slope": slope(parts), "interval": [float(end) for end in ends]}
+        drawn = [slope([resampled(part, 1, random)[0] for part in parts]) for _ in range(RESAMPLES)]
+        means = [part.mean() for part in parts]
+        return {"heads": heads, "slope": slope(means), "interval": list(interval_95(np.array(drawn)))}
 
-    return {"lengths": means, "slopes": [of(heads) for heads in curve.heads]}
+    return {"lengths": sizes, "slopes": [of(heads) for heads in curve.heads]}
 
 
 def over_two(short: Sequence[Point], long: Sequence[Point], *, lengths: tuple[int, int]) -> dict[str, Any]:
-    """The same between two lengths, with what the intervals of the errors leave open."""
+    """The same between two lengths; the interval follows from those of the errors."""
     whole, span = {point.heads: point for point in long}, np.log(lengths[1] / lengths[0])
 
     def slope(before: float, after: float) -> float:

@@ -1,4 +1,4 @@
-"""The members of a head sweep over a person's data."""
+"""The members of a head sweep over a user's data."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ class MemberRecipe:
 
     - `starts`: a learning rate and a seed for each member of one number of heads; `more_starts` for another
       try where all of these got stuck.
-    - `validation_share`, `test_share`: of the samples, the first to select by and the second to judge by.
+    - `validation_share`, `test_share`: of the samples, the first to select by and the second to measure by.
     """
 
     steps: int = 8_000
@@ -43,11 +43,11 @@ class MemberRecipe:
         )
 
     def again(self) -> "MemberRecipe":
-        """The same with other starts, and twice the time to come away from them."""
+        """The same with other starts and twice the steps."""
         return replace(self, starts=self.more_starts, steps=2 * self.steps)
 
     def quick(self) -> "MemberRecipe":
-        """A tenth of the steps: an estimate to begin with, and where to look closer."""
+        """A tenth of the steps: for an early estimate, and to see where to look closer."""
         return replace(self, steps=max(200, self.steps // 1000 * 100))
 
     def training(self, data: DataSet, *, seed: int = 0) -> Training:
@@ -66,9 +66,9 @@ class MemberRecipe:
         )
 
     def architecture(self, data: DataSet, heads: int) -> Architecture:
-        """The paper's class with one layer; where the encoder sees positions, it has to learn to.
+        """The paper's class with one layer; position inputs start at zero.
 
-        All have one width: with heads of one size, one head would also be short of numbers to carry.
+        All members have the same width: with heads of one size, one head would also be too narrow.
         """
         return Architecture(
             token_dim=data.token_dim,

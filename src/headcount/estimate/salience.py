@@ -1,4 +1,4 @@
-"""How many tokens matter: where the output of one wide member moves with its inputs.
+"""How many tokens matter: which inputs change the output of one wide member.
 
 A target that retrieves D things depends, at almost every sequence, on at most D tokens, and its gradient
 vanishes at all others. A member that learnt it well shows the same.
@@ -13,11 +13,11 @@ from jaxtyping import Array, Bool, Float
 
 from headcount.models.transformer import Transformer
 
-# Shares of the largest gradient in a sequence: a token that moves the output more matters, or does a little.
+# Shares of the largest gradient in a sequence: above the first a token matters, above the second a little.
 SALIENT, FAINT = 0.2, 0.1
-# Of the sequences: as many have no more tokens that matter. Two things retrieved may lie at one token, and a
-# member's gradients are sharp only where it fits well. At these values the number is D on every calibration
-# task of numbers; where the error is above that of a good fit, no number is told.
+# A quantile of the counts over sequences, since two things retrieved may lie at one token; and the error up
+# to which a member's gradients are sharp enough to count. At these values the number is D on every
+# calibration task with numeric targets.
 QUANTILE, GOOD_FIT = 0.8, 0.02
 
 
@@ -29,11 +29,11 @@ class Salience:
 
     @classmethod
     def of(cls, moves: Float[np.ndarray, "sample token"]) -> "Salience":
-        """From how much the output moves with each token."""
+        """From the norm of the gradient at each token."""
         return cls(moves / np.maximum(moves.max(axis=1, keepdims=True), np.finfo(np.float32).tiny))
 
     def counts(self, threshold: float) -> np.ndarray:
-        """How many tokens of each sequence have a larger share than this."""
+        """How many tokens of each sequence have a share above the threshold."""
         return (self.shares > threshold).sum(axis=1)
 
     def typical(self, threshold: float, quantile: float) -> int:

@@ -2,36 +2,44 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from headcount.estimate.collisions import Witness
 from headcount.estimate.curve import Curve, Point, typical
-from headcount.estimate.judge import FINAL, Judge
+from headcount.estimate.dimension_law import FINAL, DimensionLaw
 from headcount.version import __version__
 
-Word = Literal["retrieval", "one head is enough", "cannot tell"]
+if TYPE_CHECKING:
+    from headcount.estimate.collisions import CollisionGaps
 
-LEARNT_NOTHING = 0.97  # an error above this is that of a member that knows nothing of x
+VerdictWord = Literal["retrieval", "one head is enough", "cannot tell"]
+
+LEARNT_NOTHING = 0.97  # above this error a member has learnt nothing from x
 CONFIDENCE = 0.95
-WIDEST = 4  # an interval with more values than this tells nothing
-POOLING = 0.8  # of the tokens: a target that moves with so many pools
-NEAR = 2  # tokens that matter beyond D speak of D where they are no more than these; else the target pools
-WIDER = 3  # times the gap of D heads: that of D − 1, where the two bear D out
-GOOD_ENOUGH = 2e-3  # an error below this may fall as it likes
-A_FALL, TWO_FALLS = 1.1, 1.35  # of the error, over one head count and over two, that goes on
-NEAR_THE_BEST = 1.5  # times the lowest error: heads that are recommended come as near
+WIDEST = 4  # an interval with more values than this decides nothing
+POOLING = 0.8  # of the tokens: a target that depends on this share pools
+NEAR = 2  # more tokens than D + this matter only to a target that pools
+WIDER = 3  # times the gap of D heads: a gap of D − 1 heads that confirms D
+GOOD_ENOUGH = 2e-3  # below this error a further fall is ignored
+A_FALL, TWO_FALLS = 1.1, 1.35  # ratios of errors over one head count and over two: the error still falls
+NEAR_THE_BEST = 1.5  # times the lowest error: close enough to be recommended
+# The parameter in a reason that recommends more heads; the command line words it as its option.
+PARAMETER, MAX_HEADS = "max_heads=", 32
 
 
 @dataclass(frozen=True)
 class Estimate:
     """How many things a task retrieves at once, and how many heads to give it.
 
-    `dimension` is 1 where one head is enough, and None where this data and this training cannot tell.
+    - `dimension`: D; 1 where one head is enough, None where this data and this training cannot tell.
+    - `interval`: the shortest range of D with a probability of 95%.
+    - `probabilities`: of every D.
+    - `errors`, `distances`: the two curves over the number of heads.
+    - `reasons`: why, and what to try next; the first one explains the verdict.
     """
 
     dimension: int | None
     interval: tuple[int, int] | None
-    verdict: Word
+    verdict: VerdictWord
     recommended_heads: int | None
     probabilities: dict[int, float]
     errors: tuple[Point, ...]
@@ -43,7 +51,7 @@ class Estimate:
 
     @property
     def sentence(self) -> str:
-        """The verdict as one says it."""
+        """The verdict in one sentence."""
         if self.dimension is None or self.interval is None:
             return f"Cannot tell how many heads this task needs: {self.reasons[0]}"
         low, high = self.interval
@@ -57,7 +65,7 @@ class Estimate:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As it is written to estimate.json."""
+        """The content of estimate.json."""
         return {
             "sentence": self.sentence,
             "dimension": self.dimension,
@@ -82,49 +90,49 @@ class Estimate:
         }
 
 
-def decide(curve: Curve, *, judge: Judge = FINAL) -> Estimate:
-    """The estimate that the curves bear out."""
+def decide(curve: Curve, *, law: DimensionLaw = FINAL) -> Estimate:
+    """The estimate from the curves alone."""
     errors, distances = tuple(curve.errors()), tuple(curve.distances())
+    unsure = Estimate(None, None, "cannot tell", None, {}, errors, distances, ())
     if len(errors) < 2:
-        reason = f"members of {len(errors)} head counts were trained without diverging, and two are needed."
-        return Estimate(None, None, "cannot tell", None, {}, errors, distances, (reason,))
+        reason = f"models of only {len(errors)} head counts were trained without diverging; two are needed."
+        return replace(unsure, reasons=(reason,))
     lowest = min(point.value for point in errors)
     if min(point.high for point in errors) > LEARNT_NOTHING:
         reason = (
-            f"no member learnt anything: the lowest error is {lowest:.2f}, and knowing nothing has 1. "
+            f"no model learnt anything: the lowest error is {lowest:.2f}, and ignoring x has 1. "
             "More data, longer training or other features may help."
         )
-        return Estimate(None, None, "cannot tell", None, {}, errors, distances, (reason,))
-    probabilities = judge.probabilities(curve)
+        return replace(unsure, reasons=(reason,))
+    probabilities = law.probabilities(curve)
     interval = _interval(probabilities)
+    unsure = replace(unsure, interval=interval, probabilities=probabilities)
     dimension = max(probabilities, key=lambda heads: probabilities[heads])
     if interval[1] - interval[0] >= WIDEST:
-        reason = f"the curves fit any dimension from {interval[0]} to {interval[1]}. More data may help."
-        return Estimate(None, interval, "cannot tell", None, probabilities, errors, distances, (reason,))
+        reason = f"the curves fit any D from {interval[0]} to {interval[1]}. More data may help."
+        return replace(unsure, reasons=(reason,))
     most = curve.heads[-1]
     if dimension == most or _still_falls(curve):
-        reason = (
-            f"the error still falls at {most} heads, the most that were tried, so D may be larger. "
-            f"Try --max-heads {min(2 * most, 32)}."
-        )
-        return Estimate(None, interval, "cannot tell", None, probabilities, errors, distances, (reason,))
-    reasons = tuple(_reasons(dimension, errors, distances))
-    word: Word = "one head is enough" if dimension == 1 else "retrieval"
+        reason = f"the error still falls at {most} heads, the most that were tried, so D may be larger."
+        advice = f"try more heads: {PARAMETER}{min(2 * most, MAX_HEADS)}."
+        return replace(unsure, reasons=(reason, advice) if most < MAX_HEADS else (reason,))
+    word: VerdictWord = "one head is enough" if dimension == 1 else "retrieval"
     recommended = _recommended(dimension, curve)
-    return Estimate(dimension, interval, word, recommended, probabilities, errors, distances, reasons)
+    reason = _reason(dimension, errors, distances)
+    return Estimate(dimension, interval, word, recommended, probabilities, errors, distances, (reason,))
 
 
 def adjust_for_pooling(found: Estimate, share: float, *, count: float) -> Estimate:
-    """The estimate where so many tokens matter, this share of all: a target that moves with nearly all pools.
+    """One head is enough where this share of all tokens, `count` of them, matters: such a target pools.
 
-    Small falls of its curves come from members that approximate the pooling better, not from retrieval. In a
+    Its curves fall a little because more heads approximate the pooling better, not because of retrieval. In a
     sequence hardly longer than D, nearly all tokens matter to retrieval too.
     """
     if found.dimension is None or found.dimension == 1 or share < POOLING or count <= 2 * found.dimension:
         return found
     reason = (
         f"{share:.0%} of the tokens matter at once, so the target pools over its sequence and retrieves "
-        f"nothing; that the error still falls at {found.dimension} heads is a matter of size."
+        f"nothing; that the error still falls at {found.dimension} heads is an effect of model size."
     )
     return replace(
         found,
@@ -138,21 +146,21 @@ def adjust_for_pooling(found: Estimate, share: float, *, count: float) -> Estima
 
 
 def adjust_for_salience(found: Estimate, *, tokens: int | None) -> Estimate:
-    """The estimate beside the number of tokens that matter: where that is another, the interval holds both.
+    """Widen the interval to the number of tokens that matter, where that is not D.
 
-    A number far above D is that of a target that pools, and says nothing of D. One far below it says that the
-    members have not learnt to retrieve with few heads what few heads could: then nothing can be told.
+    A number far above D belongs to a target that pools, and says nothing about D. One far below D means that
+    members with few heads have not learnt what few heads could retrieve: then the answer is "cannot tell".
     """
     if found.dimension is None or found.interval is None or tokens is None:
         return found
     if tokens == found.dimension or tokens > found.dimension + NEAR:
         return found
-    told = f"{tokens} tokens of a sequence matter at once, where the sweep says {found.dimension}"
-    wider = _with(found, tokens, f"{told}; the interval holds both.")
+    both = f"{tokens} tokens of a sequence matter at once, but the sweep gives D = {found.dimension}"
+    wider = _with(found, tokens, f"{both}; the interval includes both.")
     low, high = wider.interval or found.interval
     if high - low < WIDEST:
         return wider
-    reason = f"{told}. Longer training, more data or other features may bring the two together."
+    reason = f"{both}. Longer training, more data or other features may reconcile the two."
     return replace(
         wider,
         dimension=None,
@@ -162,21 +170,21 @@ def adjust_for_salience(found: Estimate, *, tokens: int | None) -> Estimate:
     )
 
 
-def adjust_for_collisions(found: Estimate, pairs: Sequence[Witness]) -> Estimate:
-    """The estimate beside pairs that D − 1 and D heads cannot tell apart.
+def adjust_for_collisions(found: Estimate, pairs: "Sequence[CollisionGaps]") -> Estimate:
+    """Compare the pairs that D − 1 and D heads cannot distinguish.
 
-    Far wider gaps below D bear it out; where they are not, the interval holds D − 1 as well.
+    Far wider gaps below D confirm it; where they are not wider, the interval includes D − 1 too.
     """
     if found.dimension is None or len(pairs) != 2 or min(pair.agreed for pair in pairs) == 0:
         return found
     below, enough = pairs
-    told = (
-        f"of two sequences that {below.heads} heads cannot tell apart, the targets are typically "
-        f"{below.typical_gap:.2g} deviations apart, and {enough.typical_gap:.2g} with {enough.heads}"
+    gaps = (
+        f"the targets of two sequences that {below.heads} heads cannot distinguish are typically "
+        f"{below.typical_gap:.2g} standard deviations apart, and {enough.typical_gap:.2g} with {enough.heads}"
     )
     if below.typical_gap >= WIDER * enough.typical_gap:
-        return replace(found, reasons=(*found.reasons, f"{told}: that bears it out."))
-    return _with(found, below.heads, f"{told}: that leaves {below.heads} possible.")
+        return replace(found, reasons=(*found.reasons, f"{gaps}: that confirms D = {found.dimension}."))
+    return _with(found, below.heads, f"{gaps}: D = {below.heads} remains possible.")
 
 
 def _with(found: Estimate, dimension: int, reason: str) -> Estimate:
@@ -189,7 +197,7 @@ def _with(found: Estimate, dimension: int, reason: str) -> Estimate:
 
 
 def _interval(probabilities: dict[int, float]) -> tuple[int, int]:
-    """The shortest run of dimensions that holds the chance asked for."""
+    """The shortest range of dimensions with at least the probability CONFIDENCE."""
     heads = sorted(probabilities)
     runs = [
         (
@@ -207,7 +215,7 @@ def _interval(probabilities: dict[int, float]) -> tuple[int, int]:
 
 
 def _still_falls(curve: Curve) -> bool:
-    """Whether the last two head counts both bring the error down, from where it matters."""
+    """Whether the last two head counts both lower an error that is not small already."""
     errors = [float(typical(curve.selected(heads).costs).mean()) for heads in curve.heads[-3:]]
     if len(errors) < 3 or errors[-1] < GOOD_ENOUGH:
         return False
@@ -216,9 +224,9 @@ def _still_falls(curve: Curve) -> bool:
 
 
 def _recommended(dimension: int, curve: Curve) -> int:
-    """The first number of heads from D on whose error, of most samples, comes near the lowest.
+    """The first number of heads from D on whose error, of most samples, is close to the lowest.
 
-    Where one head is enough, more are a matter of size.
+    Where one head is enough, more heads only add size.
     """
     if dimension == 1:
         return 1
@@ -228,13 +236,13 @@ def _recommended(dimension: int, curve: Curve) -> int:
     return next((heads for heads in from_here if errors[heads] <= enough), from_here[-1])
 
 
-def _reasons(dimension: int, errors: tuple[Point, ...], distances: tuple[Point, ...]) -> list[str]:
+def _reason(dimension: int, errors: tuple[Point, ...], distances: tuple[Point, ...]) -> str:
     place = [point.heads for point in distances].index(dimension)
     if place == 0:
-        return [f"its error is {errors[0].value:.1e}, and more heads bring no fall that counts."]
+        return f"its error is {errors[0].value:.1e}, and more heads bring no significant improvement."
     before, here = distances[place - 1], distances[place]
-    return [
-        f"from {before.heads} to {here.heads} heads the distance from members with heads to spare falls "
-        f"{before.value / here.value:,.0f}-fold, from {before.value:.1e} to {here.value:.1e}; "
-        f"after that no fall counts."
-    ]
+    return (
+        f"from {before.heads} to {here.heads} heads the distance from models with more heads than needed "
+        f"falls {before.value / here.value:,.0f}-fold, from {before.value:.1e} to {here.value:.1e}; further "
+        "heads bring no significant fall."
+    )

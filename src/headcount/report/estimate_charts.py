@@ -1,4 +1,4 @@
-"""The pictures of an estimate: the deciding curves, how many tokens matter, where heads look."""
+"""The charts of an estimate: the deciding curves, how many tokens matter, where heads attend."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from headcount.report.error_axis import decades
 from headcount.report.panel_chart import calm, plain
 
 PERCENTILE = f"{100 * QUANTILE:.0f}th percentile"
-DISTANCE, ERROR = "distance from members with heads to spare", "test error"
+DISTANCE, ERROR = "distance from models with more heads than needed", "test error"
 _COLOURS = {DISTANCE: "#1f77d0", ERROR: "#9aa3ad"}
 
 
@@ -70,7 +70,7 @@ def deciding_chart(
 
 
 def salience_chart(counts: Float[np.ndarray, " sample"], *, dimension: int | None) -> alt.LayerChart:
-    """How many sequences have so many tokens that matter."""
+    """The distribution over sequences of the number of tokens that matter."""
     values, times = np.unique(counts, return_counts=True)
     rows = [
         {"tokens": int(value), "share": float(count / len(counts))}
@@ -94,7 +94,7 @@ def salience_chart(counts: Float[np.ndarray, " sample"], *, dimension: int | Non
 
 
 def convergence_chart(counts: Float[np.ndarray, " sample"]) -> alt.Chart:
-    """How the numbers of tokens that matter settle as more sequences are looked at."""
+    """How the number of tokens that matter converges with more sequences."""
     sizes = sorted({*(2**power for power in range(4, 20) if 2**power < len(counts)), len(counts)})
     rows = [
         {"sequences": size, "tokens": float(value), "which": which}
@@ -107,7 +107,7 @@ def convergence_chart(counts: Float[np.ndarray, " sample"]) -> alt.Chart:
     chart = alt.Chart(alt.InlineData(values=rows), height=130, description="Tokens that matter, converging")
     drawn: alt.Chart = calm(
         chart.mark_line(point=True, strokeWidth=2).encode(
-            x=alt.X("sequences:Q", title="sequences looked at", scale=alt.Scale(type="log", base=2)),
+            x=alt.X("sequences:Q", title="sequences", scale=alt.Scale(type="log", base=2)),
             y=alt.Y("tokens:Q", title="tokens that matter", scale=alt.Scale(zero=True)),
             color=alt.Color(
                 "which:N",
@@ -122,7 +122,7 @@ def convergence_chart(counts: Float[np.ndarray, " sample"]) -> alt.Chart:
 
 
 def attention_chart(weights: Float[np.ndarray, "sample head token"]) -> alt.HConcatChart:
-    """Where each head looks, one panel per sequence."""
+    """Where each head attends, one panel per sequence."""
     panels = []
     for place, sequence in enumerate(weights):
         rows = [

@@ -20,7 +20,7 @@ from headcount.report.estimate_charts import (
 from headcount.report.page import facts, rendered
 from headcount.results.files import write_whole
 
-HABITS = (8, 12)
+USUAL_HEADS = (8, 12)
 HEAD_SIZE = 8  # numbers per head in the table of costs, as in the paper
 
 
@@ -29,7 +29,7 @@ class Pictures:
     """What the page shows beside the curves.
 
     - `counts`: how many tokens of each sequence matter.
-    - `weights`: where the heads of the recommended member look, for a few sequences.
+    - `weights`: attention of the recommended member, for a few sequences.
     """
 
     counts: Float[np.ndarray, " sample"]
@@ -47,7 +47,7 @@ def write_estimate(
     *,
     command: str,
 ) -> None:
-    """The page, whole or not at all."""
+    """Write the page, atomically."""
     page = rendered(
         "estimate.html",
         title=f"How many heads does {data.name} need?",
@@ -57,7 +57,7 @@ def write_estimate(
         deciding=deciding_chart(found.errors, found.distances, dimension=found.dimension).to_dict(),
         counts=salience_chart(pictures.counts, dimension=found.dimension).to_dict(),
         convergence=convergence_chart(pictures.counts).to_dict(),
-        looks=attention_chart(pictures.weights).to_dict(),
+        attention=attention_chart(pictures.weights).to_dict(),
         collisions=found.evidence.get("collisions"),
         length=found.evidence.get("length"),
         costs=list(costs(found, data, member)),
@@ -74,7 +74,11 @@ def write_estimate(
 
 def about(data: DataSet) -> str:
     """The data in a sentence."""
-    learnt = f"{len(data.classes)} labels" if data.classes else f"targets of {data.output_dim} number(s)"
+    learnt = (
+        f"{len(data.classes)} labels"
+        if data.classes
+        else f"targets of {data.output_dim} number{'s' * (data.output_dim > 1)}"
+    )
     tokens = "tokens" if data.mask is None else "tokens at most"
     return (
         f"{len(data.x):,} sequences of {data.length} {tokens}, {data.token_dim} features each, with {learnt}."
@@ -82,8 +86,8 @@ def about(data: DataSet) -> str:
 
 
 def costs(found: Estimate, data: DataSet, member: Architecture) -> list[dict[str, Any]]:
-    """What the choice costs: parameters and attention, at the recommended heads and at the habitual ones."""
-    wanted = {heads for heads in (1, found.recommended_heads, *HABITS) if heads is not None}
+    """What the choice costs: parameters and attention, at the recommended and the usual numbers of heads."""
+    wanted = {heads for heads in (1, found.recommended_heads, *USUAL_HEADS) if heads is not None}
     rows = []
     for heads in sorted(wanted):
         shape = Architecture(

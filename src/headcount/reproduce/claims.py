@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from headcount.estimate.bootstrap import interval_95, resampled
 from headcount.reproduce.summary import at_selected_rate, polish_steps
 
 RESAMPLES = 4000
@@ -109,10 +110,7 @@ def slope_interval(
     (0.5, True)
     """
     random = np.random.default_rng(seed)
-    drawn = np.stack(
-        [of(group[random.integers(len(group), size=(RESAMPLES, len(group)))], axis=1) for group in groups]
-    )
+    drawn = np.stack([resampled(group, RESAMPLES, random, of=of) for group in groups])
     slopes = np.polyfit(np.log(x), np.log(drawn), 1)[0]
     slope = np.polyfit(np.log(x), np.log([of(group) for group in groups]), 1)[0]
-    low, high = np.quantile(slopes, [0.025, 0.975])
-    return float(slope), float(low), float(high)
+    return float(slope), *interval_95(slopes)

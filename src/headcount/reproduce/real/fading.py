@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from headcount.estimate.bootstrap import resampled
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.paper import Cells
 from headcount.reproduce.real.noise import LEARNT, allowed, noise_of
@@ -42,7 +43,7 @@ def where_length_fades(frame: pd.DataFrame, paper: Cells) -> Verdict:
         return Verdict(claim, None, f"{told}there is none beyond noise at any h")
     found = faded(heads, gaps(np.mean))
     drawn = [
-        faded(heads, gaps(lambda seeds: random.choice(seeds, len(seeds)).mean())) for _ in range(RESAMPLES)
+        faded(heads, gaps(lambda seeds: float(resampled(seeds, 1, random)[0]))) for _ in range(RESAMPLES)
     ]
     of_paper = _of_paper(heads, lengths, paper)
     if found is None:

@@ -45,7 +45,7 @@ def transitions(trials: Sequence[RealTrial], store: Store) -> list[Verdict]:
 def _judged(claim: str, found: Estimate, tried: Sequence[Tried]) -> Verdict:
     """Width grows with these heads, so that no D is named: only from where more of both change little."""
     if found.dimension is None or found.interval is None:
-        return Verdict(claim, None, found.sentence.partition(" Try --")[0].removesuffix("."))
+        return Verdict(claim, None, found.sentence.removesuffix("."))
     here, most = (
         float(np.mean([member.validation_error for member in tried if member.heads == heads]))
         for heads in (found.dimension, max(member.heads for member in tried))

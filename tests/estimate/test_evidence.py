@@ -1,4 +1,4 @@
-"""Salience and collisions beside the sweep: they may widen what it says, and never change it."""
+"""Salience and collisions beside the sweep: they may widen its interval, and never change its D."""
 
 from dataclasses import replace
 
@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from headcount.data.arrays import data_set
-from headcount.estimate import study as study_module
-from headcount.estimate.collisions import Witness, can_be_moved, collisions
+from headcount.estimate import evidence
+from headcount.estimate.collisions import CollisionGaps, can_be_moved, collision_gaps
 from headcount.estimate.members import MemberRecipe
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate, adjust_for_collisions, adjust_for_salience
@@ -20,7 +20,7 @@ from headcount.theory.constructions.specialise import specialise
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
 RANDOM = np.random.default_rng(0)
-THREE = Estimate(3, (3, 3), "retrieval", 3, {3: 1.0}, (), (), ("the sweep says so.",))
+THREE = Estimate(3, (3, 3), "retrieval", 3, {3: 1.0}, (), (), ("the sweep shows it.",))
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,15 @@ def test_far_fewer_tokens_than_heads_contradict_the_sweep():
     seven = replace(THREE, dimension=7, interval=(6, 7))
     found = adjust_for_salience(seven, tokens=2)
     assert (found.dimension, found.verdict, found.recommended_heads) == (None, "cannot tell", None)
-    assert "2 tokens" in found.sentence and "the sweep says 7" in found.sentence
+    assert "2 tokens" in found.sentence and "the sweep gives D = 7" in found.sentence
     assert adjust_for_salience(seven, tokens=5).dimension == 7
 
 
 def pair(heads, gap, agreed=16):
-    return Witness(heads, gap, gap, agreed, 16)
+    return CollisionGaps(heads, gap, gap, agreed, 16)
 
 
-def test_wide_gaps_below_d_bear_it_out_and_narrow_ones_leave_less_possible():
+def test_wide_gaps_below_d_confirm_it_and_narrow_ones_leave_less_possible():
     assert adjust_for_collisions(THREE, ()) == THREE
     assert adjust_for_collisions(THREE, (pair(2, 1.0, agreed=0), pair(3, 0.1))) == THREE
     assert adjust_for_collisions(THREE, (pair(2, 1.0), pair(3, 0.1))).interval == (3, 3)
@@ -58,7 +58,7 @@ def test_a_member_with_too_few_heads_has_wide_gaps_at_one_representation():
     wide = specialise(bowls(dimension=2, token_dim=2), length=4, epsilon=0.05).model
     x = RANDOM.random(size=(256, 4, 2))
     few = Transformer.initialise(replace(wide.architecture, heads=1), seed=0)
-    blind, seeing = collisions(few, wide, x), collisions(wide, wide, x)
+    blind, seeing = collision_gaps(few, wide, x), collision_gaps(wide, wide, x)
     assert blind.heads == 1 and seeing.heads == 2
     assert blind.agreed and blind.typical_gap > 3 * seeing.typical_gap
 
@@ -81,10 +81,10 @@ def test_a_doubtful_estimate_has_its_pairs_in_evidence(tmp_path, monkeypatch):
     while (stage := asked.next_stage()) is not None:
         for _ in run(stage.trials, asked.store, keep_models=True):
             pass
-    decided = study_module.decide(asked._curve(asked._sweep().trials))
+    decided = evidence.decide(asked.curve(asked.sweep().trials))
     for interval, count in (((1, 2), 2), ((2, 2), 0)):
-        told = replace(decided, dimension=2, interval=interval, verdict="retrieval")
-        monkeypatch.setattr(study_module, "decide", lambda curve, told=told, **_: told)
-        monkeypatch.setattr(study_module, "adjust_for_salience", lambda found, tokens: found)
-        pairs = asked.estimate().evidence["collisions"]
+        found = replace(decided, dimension=2, interval=interval, verdict="retrieval")
+        monkeypatch.setattr(evidence, "decide", lambda curve, found=found: found)
+        monkeypatch.setattr(evidence, "adjust_for_salience", lambda found, tokens: found)
+        pairs = evidence.estimate_of(asked).evidence["collisions"]
         assert [row["heads"] for row in pairs] == [1, 2][:count]

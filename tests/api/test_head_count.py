@@ -1,0 +1,210 @@
+"""`HeadCount` by the conventions of scikit-learn."""
+
+import contextlib
+import io
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError as SklearnNotFittedError
+from sklearn.utils import estimator_checks
+from sklearn.utils.validation import check_is_fitted
+
+from headcount.api import head_count
+from headcount.api.head_count import HeadCount
+from headcount.api.not_fitted import NotFittedError, not_fitted_error
+from headcount.api.parameters import seed_of
+from headcount.api.progress import FitProgress, is_interactive
+from headcount.errors import InvalidInput
+from headcount.tasks.library import max_sum
+
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
+
+X = np.random.default_rng(0).normal(size=(400, 4, 2))
+Y = X.max(axis=1).sum(axis=1)
+QUICK = {"positions": False, "max_heads": 3, "steps": 200}
+
+# scikit-learn's checks that need no data. Those that fit do not apply: they pass two-dimensional X, where
+# this estimator needs sequences [samples, length, token_dim], and fit some hundred times, each of which
+# trains a dozen transformers. What they ask of a fitted estimator (pickling, unchanged parameters, results
+# only after `fit`) is asked below with data of the right shape. Checks of predict, transform and score have
+# nothing to call: an estimate of D predicts no y.
+CHECKS = (
+    estimator_checks.check_parameters_default_constructible,
+    estimator_checks.check_no_attributes_set_in_init,
+    estimator_checks.check_do_not_raise_errors_in_init_or_set_params,
+    estimator_checks.check_get_params_invariance,
+    estimator_checks.check_set_params,
+    estimator_checks.check_estimator_cloneable,
+    estimator_checks.check_estimator_repr,
+    estimator_checks.check_estimators_unfitted,
+)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory) -> HeadCount:
+    out = tmp_path_factory.mktemp("kept") / "new"
+    with contextlib.redirect_stderr(io.StringIO()) as printed:
+        asked = HeadCount(**QUICK, out=out, verbose=True).fit(X, Y)
+    assert "A first look at all head counts" in printed.getvalue() and "100%" in printed.getvalue()
+    return asked
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_check_of_scikit_learn(check):
+    check("HeadCount", HeadCount())
+
+
+def test_parameters_are_stored_untouched_and_checked_in_fit():
+    for wrong in (
+        {"max_heads": 2},
+        {"max_heads": "many"},
+        {"steps": 150},
+        {"steps": 250},
+        {"random_state": -1},
+        {"random_state": "a"},
+        {"positions": "yes"},
+        {"verbose": "loud"},
+        {"out": 3},
+    ):
+        asked = HeadCount(**wrong)
+        (name, value), *_ = wrong.items()
+        assert asked.get_params()[name] is value
+        with pytest.raises(InvalidInput, match=name):
+            asked.fit(X, Y)
+    with pytest.raises(InvalidInput, match=r"parameter: expected one of out, .*got 'heads'"):
+        HeadCount().set_params(heads=3)
+    with pytest.raises(TypeError, match="heads"):
+        HeadCount(heads=3)
+
+
+def test_results_before_fit_are_an_error_of_both_libraries():
+    asked = HeadCount()
+    for name in head_count.LEARNT:
+        assert not hasattr(asked, name)
+        with pytest.raises(NotFittedError, match=f"call fit before {name}") as raised:
+            getattr(asked, name)
+        assert isinstance(raised.value, SklearnNotFittedError | ValueError | AttributeError)
+        assert type(pickle.loads(pickle.dumps(raised.value))).__name__ == "NotFittedError"
+    with pytest.raises(SklearnNotFittedError):
+        check_is_fitted(asked)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        asked.nothing  # noqa: B018
+
+
+def test_without_scikit_learn_the_error_is_ours_alone(monkeypatch):
+    monkeypatch.delitem(sys.modules, "sklearn.exceptions")
+    assert type(not_fitted_error("not yet")) is NotFittedError
+    code = "import sys, headcount; headcount.HeadCount; assert 'sklearn' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_learnt_values_are_those_of_the_estimate(fitted):
+    check_is_fitted(fitted)
+    found = fitted.estimate_
+    assert (fitted.dimension_, fitted.interval_) == (found.dimension, found.interval)
+    assert fitted.recommended_heads_ == found.recommended_heads
+    assert found.seconds > 0 and found.errors and fitted.early_estimate_.errors
+    assert fitted.get_params() == {**HeadCount(**QUICK).get_params(), "out": fitted.out, "verbose": True}
+
+
+def test_a_clone_is_not_fitted_and_a_pickle_is(fitted):
+    fresh = clone(fitted)
+    assert fresh.get_params() == fitted.get_params() and not hasattr(fresh, "dimension_")
+    loaded = pickle.loads(pickle.dumps(fitted))
+    assert loaded.estimate_ == fitted.estimate_ and repr(loaded) == repr(fitted)
+    assert not hasattr(pickle.loads(pickle.dumps(fresh)), "estimate_")
+
+
+def test_it_shows_what_was_set_and_what_was_found(fitted):
+    assert repr(HeadCount()) == "HeadCount()"
+    assert repr(HeadCount(random_state=3)) == "HeadCount(random_state=3)"
+    assert HeadCount(out=Path("<b>"))._repr_html_().count("&lt;b&gt;") == 1
+    assert repr(fitted).endswith(f"steps=200, verbose=True): {fitted.estimate_.sentence}")
+    page = fitted._repr_html_()
+    assert "<svg" in page and "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_old_names_work_and_warn(fitted):
+    with pytest.warns(FutureWarning, match="most_heads= is now max_heads="):
+        assert HeadCount(most_heads=5).max_heads == 5
+    with pytest.warns(FutureWarning, match="seed= is now random_state="):
+        assert HeadCount(seed=5).random_state == 5
+    with pytest.warns(FutureWarning, match="estimate_"):
+        assert fitted.estimate is fitted.estimate_
+    with pytest.warns(FutureWarning, match="early_estimate_"):
+        assert fitted.early is fitted.early_estimate_
+
+
+def test_a_folder_is_resumed_and_damaged_files_are_warned_of(fitted):
+    first = next((fitted.out / "shards").iterdir())
+    whole = first.read_bytes()
+    first.write_bytes(whole[:50])
+    with pytest.warns(UserWarning, match="damaged"):
+        again = clone(fitted).set_params(verbose=False).fit(X, Y)
+    assert again.dimension_ == fitted.dimension_
+
+
+@pytest.mark.parametrize("out", ["afile", "afile/below", "/proc/nowhere"])
+def test_a_folder_that_cannot_be_written_is_named_itself(out, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("afile").write_text("mine")
+    with pytest.raises(
+        InvalidInput, match=rf"^out: expected a folder that can be written to, got '{out}' \("
+    ):
+        HeadCount(**QUICK, out=out).fit(X, Y)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+def in_one_split(split: int) -> np.ndarray:
+    """Zeros, and a few ones that all fall into the training (0), validation (1) or test (2) split."""
+    y, order = np.zeros(len(X)), np.random.default_rng(0).permutation(len(X))
+    y[order[{0: slice(5), 1: slice(300, 305), 2: slice(-5, None)}[split]]] = 1
+    return y
+
+
+@pytest.mark.parametrize(
+    "y",
+    [in_one_split(0), np.stack([Y, in_one_split(1)], axis=1), in_one_split(2).astype(int)],
+    ids=["a number", "the second of two numbers", "a label"],
+)
+def test_a_target_that_varies_in_one_split_alone_is_refused_before_anything_is_written(y, tmp_path):
+    with pytest.raises(InvalidInput, match=r"y is constant in the (training|validation|test) split"):
+        HeadCount(out=tmp_path / "out", max_heads=3).fit(X, y)
+    assert not (tmp_path / "out").exists()
+
+
+def test_random_states_are_those_of_numpy():
+    assert seed_of(7) == 7
+    assert seed_of(np.random.default_rng(1)) == seed_of(np.random.default_rng(1))
+    assert seed_of(np.random.RandomState(1)) == seed_of(np.random.RandomState(1))
+    assert len({seed_of(None) for _ in range(3)}) > 1
+    generator = np.random.default_rng(1)
+    assert seed_of(generator) != seed_of(generator)
+
+
+def test_progress_is_shown_where_somebody_watches(monkeypatch):
+    assert not is_interactive()
+    monkeypatch.setitem(
+        sys.modules, "IPython", type("IPython", (), {"get_ipython": lambda: type("Shell", (), {"kernel": 1})})
+    )
+    assert is_interactive()
+    assert FitProgress(shown=False).disable
+
+
+def test_a_task_is_sampled_at_half_the_length_too():
+    task = max_sum(dimension=2, token_dim=2)
+    asked = HeadCount(**QUICK)
+    found = asked.fit_task(task, length=6, samples=300).estimate_.evidence["length"]
+    assert found["lengths"] == [3, 6]
+    assert [slope["heads"] for slope in found["slopes"]] == [1, 2, 3]
+    assert all(slope["interval"][0] <= slope["slope"] <= slope["interval"][1] for slope in found["slopes"])
+    for wrong in ({"length": 3}, {"samples": 100}):
+        with pytest.raises(InvalidInput):
+            asked.fit_task(task, **wrong)
+    with pytest.raises(InvalidInput, match="sampler"):
+        asked.fit_target(task.target, lambda seed, samples, length: np.zeros((samples, 5, 2)))

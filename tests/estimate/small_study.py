@@ -1,0 +1,30 @@
+"""A study small enough for a test."""
+
+import numpy as np
+
+from headcount.data.arrays import data_set
+from headcount.estimate.members import MemberRecipe
+from headcount.estimate.study import Study
+from headcount.results.store import Store
+from headcount.running.executor import run
+
+X = np.random.default_rng(0).normal(size=(400, 4, 2))
+Y = X.max(axis=1).sum(axis=1)
+SMALL = MemberRecipe(
+    steps=400,
+    batch_size=32,
+    starts=((1e-2, 0),),
+    more_starts=((1e-2, 1),),
+    width=12,
+    hidden=8,
+    max_heads=3,
+)
+
+
+def small_study(folder, *, recipe=SMALL, **options):
+    return Study(data_set(X, Y), Store(folder), recipe, **{"positions": False, **options})
+
+
+def train(study, stage):
+    for _ in run(stage.trials, study.store, keep_models=True):
+        pass
