@@ -4,7 +4,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from headcount.report.colours import head_colours
+from headcount.report.theme import head_colours
 
 PAGES = re.findall(r"--page: (#\w{6});", (files("headcount.report") / "templates/page.css").read_text())
 SIDES = [(below, enough) for below in (0, 1, 3, 15) for enough in (0, 1, 3, 16)]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headcount.report.error_axis import decades, scientific
+from headcount.report.theme import decades, scientific
 
 errors = st.lists(
     st.floats(min_value=0, allow_infinity=False) | st.just(float("nan")), min_size=1, max_size=9

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from headcount.report.error_axis import scientific
-from headcount.report.page import facts, rendered
 from headcount.report.panel import Panel
 from headcount.report.panel_chart import panel_chart
+from headcount.report.rendering import facts, rendered
+from headcount.report.theme import scientific
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import Item
 from headcount.results.files import write_whole
