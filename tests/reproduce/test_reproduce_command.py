@@ -64,4 +64,4 @@ def test_the_list(monkeypatch, capsys) -> None:
 def test_an_unknown_item_is_one_line(name: str, monkeypatch, capsys) -> None:
     assert called(monkeypatch, name) == 2
     told = capsys.readouterr().err
-    assert told.count("\n") == 1 and "allowed are table2" in told
+    assert told.count("\n") == 1 and "expected one of table2" in told
