@@ -34,7 +34,7 @@ study.MemberRecipe, demo.SAMPLES, demo.LENGTH = (lambda: small), 400, 4
 SMALL_RECIPE = """
 from dataclasses import replace
 from headcount.reproduce import recipe
-small = replace(recipe.QUICK.training, steps=40, evaluate_every=10, batch_size=16, train_samples=128)
+small = replace(recipe.QUICK.training, steps=100, evaluate_every=50, batch_size=16, warmup=10)
 recipe.QUICK = replace(recipe.QUICK, training=small, lengths=(6,))
 """
 SPEC = """

@@ -2,15 +2,21 @@
 
 import doctest
 import importlib
-import pkgutil
+from pathlib import Path
 
 import pytest
 
 import headcount
 
-MODULES = [module.name for module in pkgutil.walk_packages(headcount.__path__, "headcount.")]
+ROOT = Path(headcount.__file__).parent
+MODULES = [
+    ".".join(("headcount", *path.relative_to(ROOT).with_suffix("").parts))
+    for path in sorted(ROOT.rglob("*.py"))
+    if ">>> " in path.read_text(encoding="utf-8")
+]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_run(name):
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
+    found = doctest.testmod(importlib.import_module(name))
+    assert found.attempted > 0 and found.failed == 0

@@ -156,6 +156,8 @@ def _conclude(
 
 
 def _polish(item: "Item", recipe: "Recipe", store: "Store", *, quiet: bool) -> "list[Trial]":
+    if not (recipe.polish_steps and item.polished):
+        return []
     from rich.console import Console
 
     from headcount.reproduce.polishing import polish_into, to_polish
