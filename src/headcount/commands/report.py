@@ -39,8 +39,7 @@ def refuse_estimate(store: "Store") -> None:
     """Do not overwrite the page of an estimate with that of a sweep."""
     if os.path.exists(store.folder / "estimate.json"):  # noqa: PTH110  # unlike a path's own, it takes any name
         raise InvalidInput(
-            f"{store.folder}: expected a folder without an estimate, got one whose page `headcount estimate` "
-            "writes"
+            f"{store.folder}: holds an estimate, whose page `headcount estimate` writes; use another folder"
         )
 
 
