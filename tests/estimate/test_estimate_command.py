@@ -129,6 +129,7 @@ def test_a_folder_that_cannot_be_is_named_in_one_line(asked, out, monkeypatch, c
     told = capsys.readouterr().err
     assert ended.value.code == 2
     assert told.count("\n") == 1 and f"--out: expected a writable folder, got {out}: " in told
+    assert "probe" not in told
     assert sorted(tmp_path.rglob("*")) == before and Path("a file").read_text() == "mine"
 
 
