@@ -148,16 +148,16 @@ def rates() -> str:
 def reproduced(name: str) -> str:
     """The verdicts on an item, its picture, and its cells beside the paper's, folded away."""
     item, rows = ITEMS[name], _rows_of(name)
-    return NOT_RUN if rows is None else _told(item, rows, item.judge(rows))
+    return NOT_RUN if rows is None else _verdicts(item, rows, item.judge(rows))
 
 
 def reproduced_on_real_data(name: str) -> str:
-    """The same of an experiment on data that a person has to bring."""
+    """The same of an experiment on data that users have to bring."""
     item, rows = REAL_ITEMS[name], _real_rows_of(name)
     if rows is None:
         return NOT_RUN
     closer = [Verdict(**verdict) for verdict in _json(f"{name}.json")["closer"]]
-    return _told(item, rows, [*item.judge(rows), *closer])
+    return _verdicts(item, rows, [*item.judge(rows), *closer])
 
 
 def bm25() -> str:
@@ -188,7 +188,7 @@ def vit() -> str:
     return "\n".join([*lines, "", f"({found['machine']}, {found['steps']:,} steps.)"])
 
 
-def _told(item: Item, rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
+def _verdicts(item: Item, rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
     name = item.name
     lines = [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in verdicts]
     lines += ["", f"![{item.title}](reproduced/{name}.svg)", "", "<details><summary>All cells</summary>"]

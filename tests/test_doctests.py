@@ -8,14 +8,15 @@ import pytest
 
 import headcount
 
-SOURCE = Path(headcount.__path__[0])
+ROOT = Path(headcount.__file__).parent
 MODULES = [
-    ".".join(("headcount", *path.relative_to(SOURCE).with_suffix("").parts))
-    for path in sorted(SOURCE.rglob("*.py"))
-    if ">>>" in path.read_text()
+    ".".join(("headcount", *path.relative_to(ROOT).with_suffix("").parts))
+    for path in sorted(ROOT.rglob("*.py"))
+    if ">>> " in path.read_text(encoding="utf-8")
 ]
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_run(name):
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
+    found = doctest.testmod(importlib.import_module(name))
+    assert found.attempted > 0 and found.failed == 0

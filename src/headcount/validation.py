@@ -3,8 +3,7 @@
 import math
 import reprlib
 from collections.abc import Iterable
-
-import numpy as np
+from numbers import Integral, Real
 
 from headcount.errors import InvalidInput
 
@@ -35,7 +34,7 @@ def is_integer(value: object) -> bool:
     >>> is_integer(3), is_integer(True), is_integer(3.0)
     (True, False, False)
     """
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_integer(name: str, value: object, *, at_least: int, at_most: float = math.inf) -> int:
@@ -44,7 +43,7 @@ def check_integer(name: str, value: object, *, at_least: int, at_most: float = m
     >>> check_integer("dimension", 4, at_least=1)
     4
     """
-    if isinstance(value, int | np.integer) and is_integer(value) and at_least <= value <= at_most:
+    if isinstance(value, Integral) and is_integer(value) and at_least <= int(value) <= at_most:
         return int(value)
     ends = f">= {at_least}" if at_most == math.inf else f"from {at_least} to {at_most}"
     raise expected(name, f"an integer {ends}", value)
@@ -63,11 +62,7 @@ def check_number(
     >>> check_number("smallest_angle", 30, at_least=0.0, at_most=180.0)
     30.0
     """
-    number = (
-        float(value)
-        if isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        else math.nan
-    )
+    number = math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
     if math.isfinite(number) and at_least <= number <= at_most and number > above:
         return number
     low = f" > {above:g}" if above > at_least else f" >= {at_least:g}" if at_least > -math.inf else ""
@@ -91,6 +86,8 @@ def check_matrix(name: str, value: object, *, rows: int, columns: int) -> Rows:
     >>> check_matrix("wells", [[0, 1], [1, 0]], rows=2, columns=2)
     ((0.0, 1.0), (1.0, 0.0))
     """
+    import numpy as np  # here, since `headcount --help` loads this module and not numpy
+
     try:
         entries = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The page as a person meets it: opened from disk, without a network, in a real browser."""
+"""The page as a user opens it: from disk, without a network, in a real browser."""
 
 import re
 import shutil
@@ -88,7 +88,7 @@ def test_the_heat_map_writes_a_number_in_every_cell(opened: Opened):
     assert cells.count("×") == 1
 
 
-def test_a_point_tells_its_value_when_pointed_at(opened: Opened):
+def test_a_point_shows_its_value_when_pointed_at(opened: Opened):
     points = opened.chart("plot").locator('path[aria-roledescription="point"][aria-label*="heads: 4"]')
     point = points.last
     (error,) = re.findall(r"; test error: ([^;]+);", point.get_attribute("aria-label"))

@@ -37,10 +37,9 @@ class Elements(HTMLParser):
         return "".join(text for tag, text in self.texts if tag == name)
 
 
-@pytest.mark.parametrize("frame", ODD_FRAMES.values(), ids=ODD_FRAMES)
-def test_every_frame_has_a_page(frame):
-    page = render_page(frame, **WORDS)
-    assert page.rstrip().endswith("</html>")
+@pytest.mark.parametrize("name", ["one member", "everyone diverged", "dimension not known"])
+def test_odd_frames_have_a_page(name):
+    assert render_page(ODD_FRAMES[name], **WORDS).rstrip().endswith("</html>")
 
 
 def test_each_task_and_dimension_has_a_section():
@@ -61,7 +60,7 @@ def test_the_page_holds_the_charts_as_they_are():
     assert heat == heat_map(frame).to_dict()
 
 
-def test_everything_a_person_could_write_is_escaped():
+def test_everything_a_user_could_write_is_escaped():
     frame = believable_frame(task=EVIL, seeds=1).assign(
         device=EVIL, precision=EVIL, versions=EVIL, metric=EVIL
     )

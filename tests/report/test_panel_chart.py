@@ -48,7 +48,7 @@ def test_shares_stand_on_an_axis_from_zero_that_holds_their_bars(errors):
     assert low == 0 < high and high >= 1.1 * max(errors)
 
 
-def test_shares_are_told_as_means_in_hundredths():
+def test_shares_are_shown_as_means_in_percent():
     panel = Panel("shares", table([0.0, 0.02, 0.5]).assign(paper=[0.1, 0.2, np.nan]), shares=True)
     assert columns(panel) == ("h", "T", "paper", "ours", "failed")
     assert [row[2:4] for row in written(panel)] == [

@@ -47,21 +47,21 @@ def test_a_table_is_trained_polished_judged_written_and_resumed(tiny, monkeypatc
 
 def test_the_table_is_printed_beside_the_paper_s(tiny, monkeypatch, capsys, tmp_path: Path) -> None:
     assert called(monkeypatch, "table4", "--quick", "--seeds", "1", "--out", str(tmp_path / "out")) == 0
-    told = capsys.readouterr().out
-    assert "Table 4" in told and "paper" in told and "A quick run" in told and "Page: " in told
+    shown = capsys.readouterr().out
+    assert "Table 4" in shown and "paper" in shown and "A quick run" in shown and "Page: " in shown
     assert all(
-        len(line) <= 80 for line in told.splitlines() if "Page" not in line and "quick run" not in line
+        len(line) <= 80 for line in shown.splitlines() if "Page" not in line and "quick run" not in line
     )
 
 
 def test_the_list(monkeypatch, capsys) -> None:
     assert called(monkeypatch, "--list") == 0
-    told = capsys.readouterr().out
-    assert all(name in told for name in ITEMS)
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ITEMS)
 
 
 @pytest.mark.parametrize("name", ["table9", ""])
 def test_an_unknown_item_is_one_line(name: str, monkeypatch, capsys) -> None:
     assert called(monkeypatch, name) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1 and "allowed are table2" in told
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1 and "expected one of table2" in shown

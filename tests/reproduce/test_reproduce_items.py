@@ -54,7 +54,7 @@ def test_tables_that_follow_the_theory_fall_and_grow(name: str) -> None:
     assert verdicts[fall] and growing and all(verdicts[claim] for claim in growing)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", ["table2", "table5"])
 def test_tables_without_a_transition_are_not_said_to_have_one(name: str) -> None:
     item = ITEMS[name]
 

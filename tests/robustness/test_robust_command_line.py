@@ -9,7 +9,6 @@ from robust_support import Command, tiny, write
 from robust_terminal import drawn, widest
 
 from headcount import Grid, Outcome, TaskChoice
-from headcount.commands.cli import app
 from headcount.commands.specfile import load
 from headcount.commands.terminal import LiveGrid
 from headcount.running.events import Advanced, FileProblem, Finished, GivenUp, Planned, Staffed
@@ -18,16 +17,6 @@ from headcount.trials.pack import Pack
 from headcount.trials.planning import plan
 from headcount.trials.row import Row
 from headcount.trials.trial import Trial
-
-COMMANDS = [command.name or command.callback.__name__ for command in app.registered_commands]
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_has_an_example(name: str, command: Command) -> None:
-    result = command(name, "--help")
-    assert (result.code, result.err) == (0, "")
-    example = result.out.partition("Example")[2]
-    assert f"headcount {name}" in example, result.out
 
 
 @pytest.mark.parametrize(

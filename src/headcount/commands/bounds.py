@@ -64,21 +64,7 @@ def bounds(
 
 
 def _show(found: "Bounds") -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from headcount.commands.tables import show_lines, show_table
 
-    from headcount.theory.bounds import COLUMNS
-
-    console = Console()
-    console.width = min(console.width, COLUMNS)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
-    table.add_column("bound")
-    table.add_column("exponent", justify="right")
-    table.add_column("what it says", ratio=1)
-    for name, exponent, reason in found.rows():
-        # As text, not as markup: nothing in a reason is a style.
-        table.add_row(Text(name), Text(exponent, style="bold"), Text(reason))
-    console.print(Text(str(found.setting)))
-    console.print(table)
+    show_lines([str(found.setting)])
+    show_table(("bound", "exponent", "what it says"), found.rows(), texts=("bound", "what it says"))

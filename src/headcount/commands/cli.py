@@ -1,36 +1,75 @@
-"""The command line: a thin skin over the library. Mistakes are one line, and exit code 2."""
+"""The command line: a thin skin over the library. Invalid input is one line, and exit code 2."""
 
 import os
 import sys
 from contextlib import suppress
-from typing import NoReturn
+from importlib import import_module
+from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from headcount.commands.bounds import bounds
-from headcount.commands.collide import collide
-from headcount.commands.construct import construct
-from headcount.commands.demo import demo
-from headcount.commands.density import density
-from headcount.commands.estimate import estimate
-from headcount.commands.merge import merge
-from headcount.commands.rates import rates
-from headcount.commands.report import report
-from headcount.commands.reproduce import reproduce
-from headcount.commands.sweep import example, sweep
-from headcount.commands.training import INTERRUPTED
+from headcount.commands.options import INTERRUPTED, MISTAKE, with_current_names
 from headcount.errors import HeadcountError
 
-MISTAKE = 2
+SETTINGS: dict[str, Any] = {
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": "rich",
+}
+
+THEORY = "The theory"
+# The panel and the example of each command, which is a function of that name in a module of that name.
+COMMANDS: dict[str, tuple[str | None, str]] = {
+    "demo": (None, "headcount demo --out demo"),
+    "sweep": (None, "headcount sweep spec.toml --out runs/mine"),
+    "example": (None, "headcount example > spec.toml"),
+    "report": (None, "headcount report runs/mine"),
+    "estimate": (None, "headcount estimate mine.npz --out estimate"),
+    "reproduce": (None, "headcount reproduce table2 --quick"),
+    "merge": (None, "headcount merge runs/laptop runs/node1 runs/node2 --out runs/all"),
+    "bounds": (THEORY, "headcount bounds --dimension 4 --heads 3 --head-dim 8 --length 128"),
+    "construct": (THEORY, "headcount construct specialise bowls --dimension 4 --token-dim 2 --length 64"),
+    "collide": (THEORY, "headcount collide max_sum --dimension 4 --length 16 --length 64 --out collisions"),
+    "density": (THEORY, "headcount density 'sin(3*x[0,0]) * x[4,0]' --length 8 --degree 6"),
+    "rates": (THEORY, "headcount rates --json"),
+}
+
+
+class Commands(TyperGroup):
+    """A group that imports a command when it is called, and all commands to list them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names, in the order in which they are shown."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command; an unknown name loads all of them, so that the message can suggest one."""
+        for name in [cmd_name] if cmd_name in COMMANDS else COMMANDS:
+            if name not in self.commands:
+                self.commands[name] = _loaded(name)
+        return super().get_command(ctx, cmd_name)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments, with options that were renamed by their current names."""
+        return super().parse_args(ctx, with_current_names(args))
+
+
+def _loaded(name: str) -> Any:
+    panel, example = COMMANDS[name]
+    module = import_module(f"headcount.commands.{'sweep' if name == 'example' else name}")
+    alone = typer.Typer(**SETTINGS)
+    alone.command(name, rich_help_panel=panel, epilog=f"Example:  {example}")(getattr(module, name))
+    return typer.main.get_command(alone)
+
 
 app = typer.Typer(
     name="headcount",
+    cls=Commands,
     help="How many attention heads does this task need? An answer, with evidence.",
     invoke_without_command=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    **SETTINGS,
 )
 
 
@@ -41,31 +80,11 @@ def headcount(context: typer.Context) -> None:
         print(context.get_help())
 
 
-app.command(epilog="Example:  headcount demo --out demo")(demo)
-app.command(epilog="Example:  headcount sweep spec.toml --out runs/mine")(sweep)
-app.command(epilog="Example:  headcount example > spec.toml")(example)
-app.command(epilog="Example:  headcount report runs/mine")(report)
-app.command(epilog="Example:  headcount estimate mine.npz --out estimate")(estimate)
-app.command(epilog="Example:  headcount reproduce table2 --quick")(reproduce)
-app.command(epilog="Example:  headcount merge runs/laptop runs/node1 runs/node2 --out runs/all")(merge)
-
-THEORY = "The theory"
-BOUNDS = "headcount bounds --dimension 4 --heads 3 --head-dim 8 --length 128"
-CONSTRUCT = "headcount construct specialise bowls --dimension 4 --token-dim 2 --length 64"
-COLLIDE = "headcount collide max_sum --dimension 4 --length 16 --length 64 --out collisions"
-DENSITY = "headcount density 'sin(3*x[0,0]) * x[4,0]' --length 8 --degree 6"
-app.command(rich_help_panel=THEORY, epilog=f"Example:  {BOUNDS}")(bounds)
-app.command(rich_help_panel=THEORY, epilog=f"Example:  {CONSTRUCT}")(construct)
-app.command(rich_help_panel=THEORY, epilog=f"Example:  {COLLIDE}")(collide)
-app.command(rich_help_panel=THEORY, epilog=f"Example:  {DENSITY}")(density)
-app.command(rich_help_panel=THEORY, epilog="Example:  headcount rates --json")(rates)
-
-
 def command() -> NoReturn:
-    """The command line as a process of its own, which ends at once when there is no more to say.
+    """The command line as a process of its own, which ends at once when the command is done.
 
-    Threads of native libraries, such as Arrow's, outlive the last line. Where C++ takes its objects apart
-    while they run, the process aborts now and then, and 134 is its exit code whatever was to be said.
+    Threads of native libraries, such as Arrow's, outlive the last line. If the interpreter shut down while
+    they run, the process would abort now and then with exit code 134.
     """
     try:
         main()
@@ -79,9 +98,9 @@ def command() -> NoReturn:
 
 
 def main() -> None:
-    """Run the command line; a person's mistake is one line and exit code 2."""
+    """Run the command line; invalid input is one line and exit code 2."""
     try:
-        code = app(prog_name="headcount", standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="headcount")
     except HeadcountError as error:
         code = _mistake(str(error))
     except TyperException as error:

@@ -1,4 +1,4 @@
-"""`headcount collide`: train members, look for what they cannot tell apart, and draw it."""
+"""`headcount collide`: train members, find sequences that they cannot distinguish, and draw them."""
 
 import json
 import shlex
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 DEFAULTS = {"dimension": 4, "token_dim": 4}
 LEARNING_RATES = (3e-3, 1e-2)
+FOLDER = "collisions"  # in the results folder: what was found, with its sequences
 
 
 def collide(
@@ -38,7 +39,7 @@ def collide(
     out: Out = Path("collisions"),
     as_json: AsJson = False,
 ) -> None:
-    """Find two sequences that a trained model cannot tell apart, though their targets differ.
+    """Find two sequences that a trained model cannot distinguish, though their targets differ.
 
     Trains members with 1 to D + 2 heads, takes the best of each, and searches for
     pairs with one representation and different targets: easy below D heads, and
@@ -64,7 +65,7 @@ def collide(
     )
     trials = list(grid.trials())
     options = {
-        **{"dimension": dimension, "token-dim": token_dim, "length": grid.length, "most-heads": max_heads},
+        **{"dimension": dimension, "token-dim": token_dim, "length": grid.length, "max-heads": max_heads},
         **{"steps": steps, "train-samples": train_samples, "seeds": seeds, "pairs": pairs},
         **{"candidates": candidates, "seed": seed, "out": out},
     }
@@ -81,7 +82,7 @@ def collide(
     title = f"{task}, D = {built.dimension}, d = {built.token_dim}"
     page = _draw(found, store.folder / "collisions.html", dimension=built.dimension, title=title)
     if as_json:
-        pages = {"page": str(page), "sequences": str(store.folder / "collisions")}
+        pages = {"page": str(page), "sequences": str(store.folder / FOLDER)}
         print(json.dumps({**_summary(found, missing, command), **pages}, indent=2, allow_nan=False))
         return
     _show(found, dimension=built.dimension)
@@ -136,7 +137,7 @@ def _collisions(
 
     for trial, error in best_members(trials, store):
         settings = {"trial": trial.id, "pairs": pairs, "candidates": candidates, "seed": seed}
-        path = store.folder / "collisions" / f"T{trial.length}-h{trial.architecture.heads}.json"
+        path = store.folder / FOLDER / f"T{trial.length}-h{trial.architecture.heads}.json"
         known = _read(path)
         if known is not None and known.get("settings") == settings:
             yield known
@@ -187,25 +188,21 @@ def _draw(found: Sequence[dict[str, Any]], page: Path, *, dimension: int, title:
 
 
 def _show(found: Sequence[dict[str, Any]], *, dimension: int) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    from headcount.commands.tables import show_lines, show_table
 
-    console = Console(highlight=False)
-    console.width = min(console.width, 80)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
-    for name in ("T", "heads", "test NMSE", "gap like the data", "typical", "anywhere", "Lipschitz needed"):
-        table.add_column(name, justify="right")
-    for row in found:
-        inside, anywhere = row["inside"], row["anywhere"]
-        table.add_row(
-            str(row["length"]),
-            f"{row['heads']} = D" if row["heads"] == dimension else str(row["heads"]),
-            f"{row['test_error']:.1e}",
-            f"{inside['target_gap']:.2g}",
-            f"{inside['typical_gap']:.2g}",
-            f"{anywhere['target_gap']:.2g}",
-            f"{inside['lipschitz_at_least']:.1e}",
-        )
-    console.print("Largest difference of targets, in standard deviations, at one representation:")
-    console.print(table)
+    show_lines(["Largest difference of targets, in standard deviations, at one representation:"])
+    show_table(
+        ("T", "heads", "test NMSE", "gap like the data", "typical", "anywhere", "Lipschitz needed"),
+        [
+            (
+                str(row["length"]),
+                f"{row['heads']} = D" if row["heads"] == dimension else str(row["heads"]),
+                f"{row['test_error']:.1e}",
+                f"{row['inside']['target_gap']:.2g}",
+                f"{row['inside']['typical_gap']:.2g}",
+                f"{row['anywhere']['target_gap']:.2g}",
+                f"{row['inside']['lipschitz_at_least']:.1e}",
+            )
+            for row in found
+        ],
+    )

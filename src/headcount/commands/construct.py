@@ -43,13 +43,13 @@ def construct(
     """
     from dataclasses import replace
 
-    from headcount.errors import InvalidInput
     from headcount.tasks.registry import build
     from headcount.theory.constructions.memorise import memorise
     from headcount.theory.constructions.specialise import specialise
+    from headcount.validation import expected
 
     if out is not None and out.suffix != ".npz":
-        raise InvalidInput(f"out = {out.name}: allowed is a file that ends in .npz")
+        raise expected("--out", "a file that ends in .npz", out.name)
     given = {"positions": positions, "dimension": dimension, "token_dim": token_dim}
     options = {name: value for name, value in given.items() if value is not None}
     chosen = replace(build(task, **options), distribution="uniform")
@@ -79,17 +79,9 @@ def _write(made: "Construction", path: Path) -> None:
 
 
 def _show(made: "Construction", found: "WorstCase") -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from headcount.commands.tables import show_lines, show_table
 
     architecture = made.model.architecture
-    console = Console(highlight=False)
-    console.width = min(console.width, 80)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(ratio=1)
     rows = [
         (
             "task",
@@ -106,11 +98,8 @@ def _show(made: "Construction", found: "WorstCase") -> None:
         *((f"  {name}", f"{value:.3g}") for name, value in made.bound.parts.items()),
         ("measured error", f"{found.error:.3g}, the largest of {found.starts} ascents"),
     ]
-    for name, value in rows:
-        table.add_row(Text(name), Text(value))
-    console.print(table)
-    for line in made.guarantees:
-        console.print(Text(f"- {line}"))
+    show_table(("what", "value"), rows, texts=("what", "value"), header=False)
+    show_lines(f"- {line}" for line in made.guarantees)
 
 
 def _widths(sizes: tuple[int, ...]) -> str:

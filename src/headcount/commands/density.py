@@ -12,8 +12,6 @@ from headcount.commands.options import AsJson
 if TYPE_CHECKING:
     from headcount.theory.density.approximate import Density
 
-COLUMNS = 80
-
 
 def density(
     expression: Annotated[
@@ -83,10 +81,7 @@ def _summary(found: "Density") -> dict[str, Any]:
 
 
 def _show(expression: str, found: "Density", errors: list[dict[str, Any]]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from headcount.commands.tables import show_lines, show_table
 
     summary = _summary(found)
     lines = (
@@ -97,27 +92,23 @@ def _show(expression: str, found: "Density", errors: list[dict[str, Any]]) -> No
         f"every entry of x is recovered to within {summary['recovery_bound']:.3g} (proved), "
         f"{summary['recovery_error']:.3g} (found)",
     )
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
-    table.add_column("largest error", min_width=20)
-    for degree in sorted({error["degree"] for error in errors}):
-        table.add_column(f"degree {degree}", justify="right")
+    degrees = sorted({error["degree"] for error in errors})
+    rows = []
     for sharpness in dict.fromkeys(error["sharpness"] for error in errors):
         row = sorted(
             (error for error in errors if error["sharpness"] == sharpness), key=lambda error: error["degree"]
         )
         name = "polynomial alone" if sharpness is None else f"sharpness {sharpness:g}"
-        table.add_row(name, *(f"{error['error']:.1e}" for error in row))
-    console = Console(highlight=False)
-    console.width = min(console.width, COLUMNS)
-    console.print(Text("\n".join(lines)))
-    console.print(table)
-    for line in found.guarantees:
-        console.print(Text(f"- {line}"))
+        rows.append((name, *(f"{error['error']:.1e}" for error in row)))
+    show_lines(lines)
+    columns = ("largest error", *(f"degree {degree}" for degree in degrees))
+    show_table(columns, rows, texts=("largest error",))
+    show_lines(f"- {line}" for line in found.guarantees)
 
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A line on a terminal that says what is being done, and nothing where nobody looks."""
+    """A status line on a terminal, and nothing elsewhere."""
     from rich.console import Console
 
     console = Console(stderr=True)

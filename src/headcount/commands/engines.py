@@ -28,14 +28,17 @@ Address = Annotated[
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine that was asked for by name, with the address of its cluster where it has one."""
+    """An engine by name, with the address of its cluster if it has one; making it changes nothing."""
 
     name: str = "local"
     address: str | None = None
 
     def __post_init__(self) -> None:
         if self.address is not None and self.name != "ray":
-            raise InvalidInput(f"--address = {self.address}: allowed with --engine ray alone")
+            raise InvalidInput(f"--address: expected only with --engine ray, got {self.address}")
+
+    def prepare(self) -> None:
+        """Set this process up for the engine, before anything else in it uses JAX or Ray."""
         if self.name == "ray":
             import jax
 
@@ -46,13 +49,14 @@ class Engine:
 
     @property
     def options(self) -> str:
-        """As they are said on the command line."""
+        """The options that ask for it on the command line."""
         engine = "" if self.name == "local" else f" --engine {self.name}"
         return engine if self.address is None else f"{engine} --address {shlex.quote(self.address)}"
 
     @contextmanager
     def started(self, *, quiet: bool) -> Iterator[Run]:
-        """The function that runs trials into a store, for as long as there is something to run it on."""
+        """The function that runs trials into a store, while the engine is up."""
+        self.prepare()
         if self.name == "local":
             from headcount.running.executor import run
 
@@ -65,8 +69,8 @@ class Engine:
 
         where = "starting Ray on this machine" if self.address is None else f"asking for {self.address}"
         console = Console(stderr=True)
-        looks = console.is_terminal and not quiet
+        shows = console.is_terminal and not quiet
         with ExitStack() as stack:
-            with console.status(where) if looks else nullcontext():
+            with console.status(where) if shows else nullcontext():
                 stack.enter_context(connected(self.address))
             yield run_on_ray

@@ -133,7 +133,7 @@ def _show(found: "Estimate") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from headcount.report.error_axis import scientific
+    from headcount.report.theme import scientific
 
     console = Console(highlight=False)
     console.width = min(console.width, 80)

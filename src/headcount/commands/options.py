@@ -1,6 +1,8 @@
-"""Options that several commands have, said once."""
+"""Options that several commands have, and options that were renamed."""
 
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,22 +13,41 @@ from headcount.errors import InvalidInput
 Out = Annotated[Path, typer.Option("--out", help="Folder for the results; run again with it to resume.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
 
+INCOMPLETE, MISTAKE, INTERRUPTED = 1, 2, 130  # exit codes
+
+RENAMED = {"--most-heads": "--max-heads"}  # accepted with a warning until the next release
+
+
+def with_current_names(arguments: Sequence[str]) -> list[str]:
+    """The arguments with current names in place of former ones, and a warning for each of these.
+
+    >>> with_current_names(["collide", "--seed", "1"])
+    ['collide', '--seed', '1']
+    """
+    current = []
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if name in RENAMED:
+            new = RENAMED[name]
+            print(f"headcount: warning: {name} is deprecated, use {new} instead", file=sys.stderr)
+            argument = f"{new}{equals}{value}"
+        current.append(argument)
+    return current
+
 
 def check_writable(out: Path) -> None:
     """Refuse a folder that cannot be made or written to; nothing is left behind."""
     try:
-        with tempfile.TemporaryDirectory(dir=_nearest_there(out)):
+        with tempfile.TemporaryDirectory(dir=_nearest_existing(out)):
             pass
     except OSError as error:
-        raise InvalidInput(
-            f"--out = {out}: cannot be written to: {error.strerror}; allowed is a folder"
-        ) from None
+        raise InvalidInput(f"--out: expected a writable folder, got {out}: {error.strerror}") from None
 
 
-def _nearest_there(path: Path) -> Path:
-    """The path, or the nearest folder above it that there is."""
+def _nearest_existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that exists."""
     try:
         path.lstat()
     except FileNotFoundError:
-        return _nearest_there(path.parent)
+        return _nearest_existing(path.parent)
     return path

@@ -69,22 +69,19 @@ def rates(
 
 
 def _show(rates: "Iterable[Rate]", *, sign: str) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    from headcount.commands.tables import show_table
 
-    console = Console(highlight=False)
-    console.width = min(console.width, 80)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
-    table.add_column("what", min_width=36)
-    for name in ("exponent", "theory", "first", "last"):
-        table.add_column(name, justify="right")
-    for rate in rates:
-        table.add_row(
-            rate.name,
-            f"{rate.exponent:.2f}",
-            f"{sign} {rate.predicted:.2f}",
-            f"{rate.values[0]:.3g}",
-            f"{rate.values[-1]:.3g}",
-        )
-    console.print(table)
+    show_table(
+        ("what", "exponent", "theory", "first", "last"),
+        [
+            (
+                rate.name.ljust(36),  # so that the columns of both tables stand below each other
+                f"{rate.exponent:.2f}",
+                f"{sign} {rate.predicted:.2f}",
+                f"{rate.values[0]:.3g}",
+                f"{rate.values[-1]:.3g}",
+            )
+            for rate in rates
+        ],
+        texts=("what",),
+    )

@@ -36,18 +36,17 @@ def report(
 
 
 def refuse_estimate(store: "Store") -> None:
-    """An estimate's page is not written over by a sweep's, which says other things."""
+    """Do not overwrite the page of an estimate with that of a sweep."""
     if os.path.exists(store.folder / "estimate.json"):  # noqa: PTH110  # unlike a path's own, it takes any name
         raise InvalidInput(
-            f"{store.folder}: holds an estimate, and `headcount estimate` writes its page; "
-            "allowed is another folder"
+            f"{store.folder}: holds an estimate, whose page `headcount estimate` writes; use another folder"
         )
 
 
 def report_on(
     store: "Store", *, title: str, command: str, as_json: bool, reported: Collection[str] = ()
 ) -> None:
-    """Write the page of a results folder and say what it shows."""
+    """Write the page of a results folder and print its findings."""
     from headcount.report.page import write_page
     from headcount.results.transitions import transitions
 

@@ -95,15 +95,16 @@ def _chosen(name: str, given: dict[str, str], *, quick: bool) -> "list[Item]":
     """The items by this name, with the data that was given to one of them."""
     from headcount.errors import InvalidInput
     from headcount.reproduce.catalogue import ITEMS, REAL_ITEMS
+    from headcount.validation import expected
 
     if name not in (*ITEMS, *REAL_ITEMS, "all"):
-        raise InvalidInput(f"item = {name!r}: allowed are {', '.join((*ITEMS, *REAL_ITEMS))} and all")
+        raise expected("item", f"one of {', '.join((*ITEMS, *REAL_ITEMS, 'all'))}", name)
     if name in REAL_ITEMS:
         options = dict(given)
         return [REAL_ITEMS[name].at(options.pop("data", None), quick=quick, **options)]
     for option, value in given.items():
         raise InvalidInput(
-            f"{option} = {value!r}: allowed with {' and '.join(REAL_ITEMS)} alone, not with {name}"
+            f"--{option}: expected only with {' or '.join(REAL_ITEMS)}, got {value!r} with {name}"
         )
     return list(ITEMS.values()) if name == "all" else [ITEMS[name]]
 
@@ -132,7 +133,7 @@ def _conclude(
 
     frame = item.rows(store.frame(), recipe, _polish(item, recipe, store, quiet=quiet))
     members = frame.drop_duplicates("trial")
-    notes = [told for told in (item.conditions(recipe), *notes) if told]
+    notes = [note for note in (item.conditions(recipe), *notes) if note]
     panels = item.panels(frame)
     verdicts = [*item.judge(frame), *item.look_closer(store, recipe)]
     page = store.folder / "reproduced" / f"{item.name}.html"
@@ -155,6 +156,8 @@ def _conclude(
 
 
 def _polish(item: "Item", recipe: "Recipe", store: "Store", *, quiet: bool) -> "list[Trial]":
+    if not (recipe.polish_steps and item.polished):
+        return []
     from rich.console import Console
 
     from headcount.reproduce.polishing import polish_into, to_polish
@@ -168,26 +171,17 @@ def _polish(item: "Item", recipe: "Recipe", store: "Store", *, quiet: bool) -> "
 
 
 def _show(item: "Item", panels: "list[Panel]", verdicts: "list[Verdict]", members: int) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
+    from headcount.commands.tables import show_lines, show_table, terminal
     from headcount.reproduce.page import columns, written
 
-    console = Console(highlight=False)
-    console.width = min(console.width, 80)
-    console.print(Text(item.title, style="bold"))
-    console.print(Text(f"{item.about} {members} members."))
+    show_lines([item.title], style="bold")
+    show_lines([f"{item.about} {members} members."])
     for panel in panels:
         names = [name for name in columns(panel) if name not in ("validation", "polished")]
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False, title=panel.title)
-        for column in names:
-            table.add_column(column, justify="right", no_wrap=True)
-        for row in written(panel):
-            table.add_row(*row[: len(names)])
-        console.print(table)
+        show_table(names, [row[: len(names)] for row in written(panel)], title=panel.title)
     colours = {True: "green", False: "red", None: "yellow"}
     for verdict in verdicts:
-        told = Text(verdict.word, style=colours[verdict.holds])
-        console.print(told.append(f": {verdict.claim}. {verdict.evidence}", style="default"))
+        line = Text(verdict.word, style=colours[verdict.holds])
+        terminal().print(line.append(f": {verdict.claim}. {verdict.evidence}", style="default"))

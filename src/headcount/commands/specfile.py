@@ -1,4 +1,4 @@
-"""Sweep specifications from files: TOML or Python in, trials out, mistakes named by their field."""
+"""Sweep specifications from files: TOML or Python in, trials out, errors that name the field."""
 
 import difflib
 import runpy
@@ -20,8 +20,20 @@ from headcount.trials.grid import OPTIONS, Grid
 from headcount.trials.task_choice import TaskChoice
 from headcount.trials.training import Training
 from headcount.trials.trial import Trial
+from headcount.validation import expected
 
 MAX_SEEDS = 100_000
+WANTED = {  # in the words of our own checks, by pydantic's name of a mistake; other mistakes in its words
+    "greater_than_equal": "an integer >= {ge}",
+    "greater_than": "a number > {gt:g}",
+    "int_type": "an integer",
+    "float_type": "a number",
+    "string_type": "a string",
+    "bool_type": "a bool",
+    "too_short": "at least {min_length} value",
+    "literal_error": "one of {expected}",
+    "model_type": "a table, [{place}]",
+}
 EXAMPLE = f"""\
 [task]
 name = "max_sum"           # one of {", ".join(sorted(TASKS))}
@@ -49,10 +61,10 @@ def load(path: Path) -> tuple[Trial, ...]:
         reason = "no such file" if isinstance(error, FileNotFoundError) else error.strerror
         raise InvalidInput(f"{path}: {reason}") from error
     if is_folder:
-        raise InvalidInput(f"{path}: is a folder; a .toml or .py file is needed")
+        raise InvalidInput(f"{path}: expected a .toml or .py file, got a folder")
     loaders = {".toml": _from_toml, ".py": _from_python}
     if path.suffix not in loaders:
-        raise InvalidInput(f"{path}: ends in {path.suffix or 'nothing'!r}; allowed are .toml and .py")
+        raise InvalidInput(f"{path}: expected a file that ends in .toml or .py, got {path.suffix!r}")
     try:
         trials = loaders[path.suffix](path)
     except InvalidInput as error:
@@ -60,7 +72,7 @@ def load(path: Path) -> tuple[Trial, ...]:
     except OSError as error:
         raise InvalidInput(f"{path}: cannot be read: {error.strerror or error}") from error
     if not trials:
-        raise InvalidInput(f"{path}: asks for no trial at all")
+        raise InvalidInput(f"{path}: expected at least one trial, got none")
     return trials
 
 
@@ -72,7 +84,7 @@ def _as_seeds(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
         return value
     if not 1 <= value <= MAX_SEEDS:
-        raise PydanticCustomError("seeds", f"a count of seeds is a whole number from 1 to {MAX_SEEDS}")
+        raise PydanticCustomError("seeds", f"an integer from 1 to {MAX_SEEDS}, or a list of seeds")
     return list(range(value))
 
 
@@ -83,13 +95,13 @@ Seeds = Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(_as_seeds),
 
 
 class Table(BaseModel):
-    """A table of a specification: unknown fields and values of another type are refused."""
+    """A table of a specification; unknown fields and values of another type are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def _options_of(kind: type, names: Sequence[str] | None = None) -> dict[str, Any]:
-    """Fields of a dataclass as optional fields of a table: said once, there."""
+    """Fields of a dataclass as optional fields of a table."""
     hints = get_type_hints(kind)
     return {name: (hints[name] | None, None) for name in (hints if names is None else names)}
 
@@ -155,10 +167,10 @@ def _from_toml(path: Path) -> tuple[Trial, ...]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"not TOML: {error}") from error
     if not document:
-        raise InvalidInput("is empty; needs the tables [task], [model] and [training]")
+        raise InvalidInput("expected the tables [task], [model] and [training], got an empty file")
     tables = document["grid"] if set(document) == {"grid"} else [document]
     if not isinstance(tables, list):
-        raise InvalidInput("grid: allowed is a list of grids, each under [[grid]]")
+        raise InvalidInput("grid: expected a list of grids, each under [[grid]], got one table")
     grids = [
         _grid(table, f"grid {place}, " if len(tables) > 1 else "")
         for place, table in enumerate(tables, start=1)
@@ -168,7 +180,7 @@ def _from_toml(path: Path) -> tuple[Trial, ...]:
 
 def _grid(table: Any, place: str) -> Grid:
     if not isinstance(table, dict):
-        raise InvalidInput(f"grid = {table!r}: allowed is a table under [[grid]]")
+        raise expected("grid", "a table under [[grid]]", table)
     try:
         return GridTable.model_validate(table).grid()
     except ValidationError as error:
@@ -194,28 +206,26 @@ def _from_python(path: Path) -> tuple[Trial, ...]:
     finally:
         sys.path.remove(str(path.parent))
     if not isinstance(trials, list | tuple) or not all(isinstance(trial, Trial) for trial in trials):
-        raise InvalidInput("needs `grid`, a headcount.Grid, or `trials`, a list of headcount.Trial")
+        raise InvalidInput("expected `grid`, a headcount.Grid, or `trials`, a list of headcount.Trial")
     return tuple(dict.fromkeys(trials))
 
 
 def _first_mistake(error: ValidationError) -> str:
-    """`model.heads[0] = 0: Input should be greater than or equal to 1`, for the first of the mistakes."""
+    """`model.heads[0]: expected an integer >= 1, got 0`, for the first of the mistakes."""
     mistake = error.errors(include_url=False)[0]
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in mistake["loc"]).lstrip(
-        "."
-    )
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in mistake["loc"])
+    place = "".join(parts).removeprefix(".")
     if mistake["type"] == "missing":
-        return f"{place}: is missing"
+        return f"{place}: missing"
     if mistake["type"] == "extra_forbidden":
-        return f"{place}: unknown field; {_allowed(mistake['loc'])}"
-    if mistake["type"] == "model_type":
-        return f"{place} = {mistake['input']!r}: allowed is a table, [{place}]"
-    return f"{place} = {mistake['input']!r}: {mistake['msg'].lower()}"
+        return f"{place}: unknown field; {_known(mistake['loc'])}"
+    wanted = WANTED.get(mistake["type"], mistake["msg"].removeprefix("Input should be "))
+    return str(expected(place, wanted.format(place=place, **mistake.get("ctx", {})), mistake["input"]))
 
 
-def _allowed(location: tuple[int | str, ...]) -> str:
+def _known(location: tuple[int | str, ...]) -> str:
     tables: dict[str, type[BaseModel]] = {"model": ModelTable, "training": TrainingTable}
     table = tables.get(str(location[0]), GridTable) if len(location) > 1 else GridTable
     close = difflib.get_close_matches(str(location[-1]), table.model_fields, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
-    return f"{hint}allowed are {', '.join(table.model_fields)}"
+    return f"{hint}expected one of {', '.join(table.model_fields)}"

@@ -1,4 +1,4 @@
-"""`headcount sweep`: any grid, and the page of what came out."""
+"""`headcount sweep`: train any grid, and write the page of its results."""
 
 import shlex
 import sys
@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from headcount.commands.engines import Address, Engine, EngineName
-from headcount.commands.options import AsJson, Out
+from headcount.commands.options import INCOMPLETE, AsJson, Out
 from headcount.commands.report import refuse_estimate, report_on
-from headcount.commands.training import INCOMPLETE
 
 
 def sweep(
@@ -36,6 +35,7 @@ def sweep(
     from headcount.results.store import Store
 
     chosen = Engine(engine, address)
+    chosen.prepare()
     trials = [replace(trial, seed=trial.seed + seed) for trial in load(spec)]
     command = f"headcount sweep {shlex.quote(str(spec))} --out {shlex.quote(str(out))} --seed {seed}"
     command += chosen.options
@@ -45,8 +45,8 @@ def sweep(
     report_on(store, title=spec.name, command=command, as_json=as_json, reported=seen.problems)
     if seen.given_up:
         print(
-            f"headcount: error: {seen.given_up:,} of {len(trials):,} members are missing, since their packs "
-            f"failed; to try them again: {command}",
+            f"headcount: error: {seen.given_up:,} of {len(trials):,} members are missing because their packs "
+            f"failed; to try again: {command}",
             file=sys.stderr,
         )
         raise typer.Exit(INCOMPLETE)

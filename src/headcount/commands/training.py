@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from headcount.commands.engines import Engine
-from headcount.commands.options import check_writable
+from headcount.commands.options import INCOMPLETE, INTERRUPTED, check_writable
 from headcount.errors import ClusterLost
 
 if TYPE_CHECKING:
     from headcount.commands.terminal import LiveGrid
     from headcount.results.store import Store
     from headcount.trials.trial import Trial
-
-INCOMPLETE, INTERRUPTED = 1, 130
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,23 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from headcount.report.colours import head_colours
+from headcount.report.theme import (
+    HEADS,
+    INK,
+    LENGTH,
+    calm,
+    cell_axis,
+    head_colours,
+    headline,
+    outlined,
+    written_in,
+)
 from headcount.theory.setting import LARGEST, Setting
 from headcount.theory.theorem import QUARTER, LowerBound, lower_bound
 
 COLUMN_WIDTH, ROW_HEIGHT = 46, 30
 LENGTHS = 8  # powers of two on the axis ...
-LONGEST = 10  # ... up to this one, or to the first that holds the length asked about
+MAX_POWER = 10  # ... up to this one, or to the first that holds the length asked about
 MAX_HEADS = 12
 
 STEPS = (0, 1, 3, 10)
@@ -37,7 +47,7 @@ def bounds_chart(setting: Setting) -> alt.HConcatChart:
     D and n are those of the setting in every cell. Its own cell has a frame, if it has one layer.
     """
     share = "T" if setting.share == 1 else f"{setting.share} T"
-    chart: alt.HConcatChart = (
+    chart: alt.HConcatChart = calm(
         alt.HConcatChart(
             hconcat=[
                 _panel(setting, share=QUARTER, title="m = T/4, as stated"),
@@ -47,59 +57,43 @@ def bounds_chart(setting: Setting) -> alt.HConcatChart:
             title=_title(setting),
             description="The lower exponent k for every number of heads and every length, for two m",
         )
-        .configure(background="transparent", font="system-ui, sans-serif", padding=8)
-        .configure_axis(**_TEXT, domain=False, ticks=False, labelPadding=6, titlePadding=8)
-        .configure_legend(**_TEXT)
-        .configure_title(color="currentColor", subtitleColor="currentColor")
-        .configure_view(stroke=None)
     )
     return chart
-
-
-_TEXT: dict[str, Any] = {
-    **{"labelColor": "currentColor", "labelFontSize": 12},
-    **{"titleColor": "currentColor", "titleFontSize": 12, "titleFontWeight": "normal"},
-}
 
 
 def _title(setting: Setting) -> alt.TitleParams:
     caveat = "k > 0 is needed for a bound and is not enough: its constant shrinks as T grows."
     asked = f"The frame marks h = {setting.heads}, T = {setting.length}." if setting.layers == 1 else ""
-    return alt.TitleParams(
-        text=f"Too few heads: M = Ω(1/ε^k) for D = {setting.dimension} and n = {setting.head_dim}",
-        subtitle=f"{caveat} {asked}".strip(),
-        fontSize=14,
-        subtitleFontSize=12,
-        anchor="start",
-        offset=14,
-    )
+    text = f"Too few heads: M = Ω(1/ε^k) for D = {setting.dimension} and n = {setting.head_dim}"
+    return headline(text, f"{caveat} {asked}".strip())
 
 
 def _panel(setting: Setting, *, share: Fraction, title: str) -> alt.LayerChart:
     heads, lengths = _heads(setting), _lengths(setting)
     cells = [_cell(setting, heads=h, length=T, share=share) for h in heads for T in lengths]
-    label = f"datum.value === {setting.dimension} ? datum.label + ' = D' : datum.label"
     base = alt.Chart(alt.InlineData(values=cells)).encode(
-        x=alt.X("length:O", title="length T", scale=_band(lengths, gap=0.06), axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("heads:O", title="heads h", scale=_band(heads, gap=0.08), axis=alt.Axis(labelExpr=label)),
+        x=alt.X("length:O", title=LENGTH, scale=_band(lengths, gap=0.06), axis=cell_axis()),
+        y=alt.Y(
+            "heads:O",
+            title=HEADS,
+            scale=_band(heads, gap=0.08),
+            axis=cell_axis(setting.dimension),
+        ),
         tooltip=["heads:O", "length:O", alt.Tooltip("written:N", title="k"), "why:N"],
     )
-    outlines = base.transform_filter(f"datum.kind === '{VACUOUS}'").mark_rect(
-        fill="transparent", stroke="currentColor", strokeOpacity=0.4, strokeDash=[3, 3], cornerRadius=3
-    )
     frame = base.transform_filter("datum.asked").mark_rect(
-        fill="transparent", stroke="currentColor", strokeWidth=2.5, cornerRadius=3
+        fill="transparent", stroke=INK, strokeWidth=2.5, cornerRadius=3
     )
     return alt.LayerChart(
         layer=[
             base.mark_rect(cornerRadius=3).encode(fill=_fill()),
-            outlines,
-            base.mark_text(fontSize=11, color=alt.expr("datum.ink")).encode(text="written:N"),
+            outlined(base.transform_filter(f"datum.kind === '{VACUOUS}'")),
+            written_in(base),
             frame,
         ],
         width=COLUMN_WIDTH * len(lengths),
         height=ROW_HEIGHT * len(heads),
-        title=alt.TitleParams(text=title, fontSize=12, fontWeight="bold", anchor="start", offset=6),
+        title=alt.TitleParams(text=title, fontSize=12, fontWeight="bold", offset=6),
     )
 
 
@@ -110,7 +104,7 @@ def _cell(setting: Setting, *, heads: int, length: int, share: Fraction) -> dict
     return {
         **{"heads": heads, "length": length, "kind": kind, "why": bound.reason},
         "written": "–" if bound.exponent is None else _short(bound.exponent),
-        "ink": INKS.get(kind, "currentColor"),
+        "ink": INKS.get(kind, INK),
         "asked": (heads, length, 1) == (setting.heads, setting.length, setting.layers),
     }
 
@@ -134,7 +128,7 @@ def _heads(setting: Setting) -> list[int]:
 
 
 def _lengths(setting: Setting) -> list[int]:
-    last = max(LONGEST, ceil(log2(setting.length)))
+    last = max(MAX_POWER, ceil(log2(setting.length)))
     powers = {2**power for power in range(last - LENGTHS + 1, last + 1)}
     return sorted({*powers, setting.length})
 

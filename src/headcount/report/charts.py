@@ -11,8 +11,20 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from headcount.report.colours import head_colours
-from headcount.report.error_axis import Decades, decades, scientific
+from headcount.report.theme import (
+    HEADS,
+    INK,
+    LENGTH,
+    Decades,
+    calm,
+    decades,
+    head_colours,
+    mark_dimension,
+    outlined,
+    plain,
+    scientific,
+    written_in,
+)
 from headcount.results.cells import CELL, Section, cell_table, only_section, selected_members
 
 PLOT_HEIGHT = 380
@@ -40,8 +52,12 @@ def error_against_length(frame: pd.DataFrame) -> alt.LayerChart:
     axis = decades(section.members["test_error"])
     highlight = alt.selection_point(name="highlight", fields=["heads"], bind="legend", toggle="true")
     selected = _placed(selected_members(section), axis=axis)
-    base = alt.Chart().encode(x=_length(section), y=_error(section, axis=axis), color=_head_colour(section))
-    return _calm(
+    base = alt.Chart().encode(
+        x=_length(section),
+        y=axis.axis("shown:Q", f"test error ({section.metric.upper()})"),
+        color=_head_colour(section),
+    )
+    return _drawn(
         [
             _lines(base, section=section, highlight=highlight).add_params(highlight),
             _points(base, data="members", highlight=highlight, opacity=0.6).mark_point(
@@ -70,11 +86,11 @@ def heat_map(frame: pd.DataFrame) -> alt.LayerChart:
     table = cell_table(section)
     axis = decades(table["best"])
     cells = _cells(section)
-    return _calm(
+    return _drawn(
         [
             cells.mark_rect(cornerRadius=3).encode(color=_error_colour(axis)),
-            _outlines(cells),
-            cells.mark_text(fontSize=11, color=alt.expr("datum.ink")).encode(text="written:N"),
+            outlined(cells.transform_filter("datum.shown === null")),
+            written_in(cells),
             *_border(section),
         ],
         datasets={"cells": _written(table, axis=axis), "border": pd.DataFrame({"heads": section.enough[:1]})},
@@ -133,7 +149,7 @@ def _strip(base: alt.Chart, *, section: Section, highlight: alt.Parameter) -> li
     )
     label = (
         alt.Chart(alt.InlineData(values=[{}]))
-        .mark_text(align="right", fontSize=11, color="currentColor", opacity=0.75)
+        .mark_text(align="right", fontSize=11, color=INK, opacity=0.75)
         .encode(x=alt.value(-6), y=alt.value(STRIP), text=alt.value("diverged"))
     )
     return [crosses.properties(data=alt.NamedData("lost")), label]
@@ -176,18 +192,9 @@ def _length(section: Section) -> alt.X:
     room = [section.lengths[0] / 1.25, section.lengths[-1] * 1.25]
     return alt.X(
         "length:Q",
-        title="length T",
+        title=LENGTH,
         scale=alt.Scale(type="log", base=2, domain=room, nice=False),
         axis=alt.Axis(values=section.lengths, format="d", grid=False),
-    )
-
-
-def _error(section: Section, *, axis: Decades) -> alt.Y:
-    return alt.Y(
-        "shown:Q",
-        title=f"test error ({section.metric.upper()})",
-        scale=alt.Scale(type="log", domain=axis.domain, nice=False),
-        axis=alt.Axis(values=axis.ticks(most=8), format=".0e", ticks=False, labelPadding=6),
     )
 
 
@@ -198,7 +205,7 @@ def _head_colour(section: Section) -> alt.Color:
 
 def _legend(section: Section) -> alt.Legend:
     return alt.Legend(
-        title="heads h, dashed where h < D" if section.below else "heads h",
+        title="heads h, dashed where h < D" if section.below else HEADS,
         orient="top",
         offset=LEGEND_OFFSET - (2 * STRIP if _is_lost(section.members).any() else 0),
         columns=alt.expr(f"max(1, floor((width - {MAX_ENTRY}) / {LEGEND_ENTRY}) + 1)"),
@@ -206,7 +213,7 @@ def _legend(section: Section) -> alt.Legend:
         symbolType="stroke",
         symbolSize=320,
         symbolStrokeWidth=2.5,
-        labelExpr=_head_label(section),
+        labelExpr=mark_dimension(section.dimension),
     )
 
 
@@ -217,15 +224,17 @@ def _written(table: pd.DataFrame, *, axis: Decades) -> pd.DataFrame:
     return trained.assign(
         shown=axis.place(best),
         written=["×" if np.isnan(error) else scientific(error) for error in best],
-        ink=np.select([best.isna(), best < axis.middle], ["currentColor", "white"], "black"),
+        ink=np.select([best.isna(), best < axis.middle], [INK, "white"], "black"),
     )
 
 
 def _cells(section: Section) -> alt.Chart:
     cells: alt.Chart = alt.Chart(alt.NamedData("cells")).encode(
         # Both gaps come out at a few pixels, whatever the number of lengths.
-        x=alt.X("length:O", title="length T", **_band(section.lengths, gap=0.005 * len(section.lengths))),
-        y=alt.Y("heads:O", title="heads h", **_band(section.heads, gap=0.08, label=_head_label(section))),
+        x=alt.X("length:O", title=LENGTH, **_band(section.lengths, gap=0.005 * len(section.lengths))),
+        y=alt.Y(
+            "heads:O", title=HEADS, **_band(section.heads, gap=0.08, label=mark_dimension(section.dimension))
+        ),
         tooltip=[
             *("heads:O", "length:O", alt.Tooltip("written:N", title="test error")),
             *("members:Q", alt.Tooltip("failed:Q", title="failed members")),
@@ -234,19 +243,12 @@ def _cells(section: Section) -> alt.Chart:
     return cells
 
 
-def _outlines(cells: alt.Chart) -> alt.Chart:
-    outlines: alt.Chart = cells.transform_filter("datum.shown === null").mark_rect(
-        fill="transparent", stroke="currentColor", strokeOpacity=0.4, strokeDash=[3, 3], cornerRadius=3
-    )
-    return outlines
-
-
 def _border(section: Section) -> list[alt.Chart]:
     """The line between too few heads and enough, where the grid has both."""
     if not section.below or not section.enough:
         return []
     rule = alt.Chart(alt.NamedData("border")).mark_rule(
-        color="currentColor", strokeWidth=2, strokeCap="round", yOffset=-1
+        color=INK, strokeWidth=2, strokeCap="round", yOffset=-1
     )
     return [rule.encode(y=alt.Y("heads:O", bandPosition=0))]
 
@@ -277,40 +279,21 @@ def _is_dimension(section: Section) -> str:
     return f"datum.heads === {section.dimension or 0}"
 
 
-def _head_label(section: Section) -> str:
-    return f"datum.value === {section.dimension or 0} ? datum.label + ' = D' : datum.label"
-
-
 def _listed(values: "pd.Series[Any]") -> str:
     return ", ".join(f"{value:g}" for value in sorted(values.unique()))
 
 
-def _rows(frame: pd.DataFrame) -> list[Any]:
-    """The frame written out: Altair refuses one of more than 5000 rows, and JSON has no NaN."""
-    rows: list[Any] = frame.astype(object).where(frame.notna(), None).to_dict(orient="records")
-    return rows
-
-
-def _calm(
+def _drawn(
     layers: Sequence[alt.Chart], *, datasets: Mapping[str, pd.DataFrame], height: int, description: str
 ) -> alt.LayerChart:
-    """The layers as one chart whose text and rules take the colour of the page around them."""
-    text = {
-        **{"labelColor": "currentColor", "labelFontSize": 12},
-        **{"titleColor": "currentColor", "titleFontSize": 12, "titleFontWeight": "normal"},
-    }
-    axis = {"tickColor": "currentColor", "gridColor": "currentColor", "gridOpacity": 0.12, "domain": False}
-    chart: alt.LayerChart = (
+    """The layers as one chart."""
+    chart: alt.LayerChart = calm(
         alt.LayerChart(
             layer=list(layers),
-            datasets={name: _rows(frame) for name, frame in datasets.items()},
+            datasets={name: plain(frame) for name, frame in datasets.items()},
             width="container",
             height=height,
             description=description,
         )
-        .configure(background="transparent", font="system-ui, sans-serif", padding=4)
-        .configure_axis(**text, **axis, titlePadding=10)
-        .configure_legend(**text)
-        .configure_view(stroke=None)
     )
     return chart

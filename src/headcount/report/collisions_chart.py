@@ -1,20 +1,17 @@
-"""What models cannot tell apart: the target gap at one representation, and the slope that would be needed."""
+"""What models cannot distinguish: the target gap at one representation, and the slope that it needs."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
+import pandas as pd
 
-from headcount.report.colours import head_colours
+from headcount.report.theme import HEADS, INK, LENGTH, calm, cell_axis, decades, head_colours, headline
 
 WIDTH, HEIGHT = 330, 300
 INSIDE, TYPICAL, ANYWHERE = "like the data, largest", "like the data, median", "anywhere, largest"
 DASHES = {INSIDE: [1, 0], TYPICAL: [1, 4], ANYWHERE: [6, 4]}
 _FLOOR = 1e-6
-_TEXT: dict[str, Any] = {
-    **{"labelColor": "currentColor", "labelFontSize": 12},
-    **{"titleColor": "currentColor", "titleFontSize": 12, "titleFontWeight": "normal"},
-}
 
 
 def collisions_chart(found: Sequence[dict[str, Any]], *, dimension: int, title: str) -> alt.HConcatChart:
@@ -44,52 +41,40 @@ def collisions_chart(found: Sequence[dict[str, Any]], *, dimension: int, title: 
         }
         for row in found
     ]
-    chart: alt.HConcatChart = (
+    chart: alt.HConcatChart = calm(
         alt.HConcatChart(
             hconcat=[
                 _panel(rows + medians, "gap", "target gap at one representation, in deviations", dimension),
                 _panel(rows, "lipschitz", "Lipschitz constant needed by a readout, at least", dimension),
             ],
             spacing=36,
-            title=alt.TitleParams(
-                text=f"Two sequences, one representation, two targets: {title}",
-                subtitle="Too few heads cannot see large differences; D heads can, where they were trained.",
-                fontSize=14,
-                subtitleFontSize=12,
-                anchor="start",
-                offset=14,
+            title=headline(
+                f"Two sequences, one representation, two targets: {title}",
+                "Too few heads cannot see large differences; D heads can, where they were trained.",
             ),
             description="The largest target gap at equal representation, by number of heads and length",
         )
-        .configure(background="transparent", font="system-ui, sans-serif", padding=8)
-        .configure_axis(**_TEXT, gridOpacity=0.25, labelPadding=6, titlePadding=8)
-        .configure_legend(**_TEXT)
-        .configure_title(color="currentColor", subtitleColor="currentColor")
-        .configure_view(stroke=None)
     )
     return chart
 
 
 def _panel(rows: list[dict[str, Any]], value: str, title: str, dimension: int) -> alt.LayerChart:
     lengths = sorted({row["length"] for row in rows})
-    label = f"datum.value === {dimension} ? datum.label + ' = D' : datum.label"
-    heads = alt.X("heads:O", title="heads h", axis=alt.Axis(labelAngle=0, labelExpr=label))
+    heads = alt.X("heads:O", title=HEADS, axis=cell_axis(dimension))
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=heads,
-        y=alt.Y(
-            f"{value}:Q", title=title, scale=alt.Scale(type="log"), axis=alt.Axis(format=".0e", tickCount=8)
-        ),
+        y=decades(pd.Series([row[value] for row in rows])).axis(f"{value}:Q", title),
         color=alt.Color(
             "length:O",
-            title="length T",
+            title=LENGTH,
             scale=alt.Scale(domain=lengths, range=head_colours(below=0, enough=len(lengths))),
         ),
         tooltip=["heads:O", "length:O", "where:N", alt.Tooltip(f"{value}:Q", format=".3g")],
     )
     enough = (
         alt.Chart(alt.InlineData(values=[{"heads": dimension}]))
-        .mark_rule(strokeDash=[2, 3], opacity=0.5, color="currentColor")
-        .encode(x=alt.X("heads:O", title="heads h"))
+        .mark_rule(strokeDash=[2, 3], opacity=0.5, color=INK)
+        .encode(x=heads)
     )
     lines = base.mark_line(strokeWidth=2).encode(
         strokeDash=alt.StrokeDash(

@@ -9,12 +9,11 @@ from jaxtyping import Float
 
 from headcount.estimate.curve import Point
 from headcount.estimate.salience import QUANTILE
-from headcount.report.error_axis import decades
-from headcount.report.panel_chart import calm, plain
+from headcount.report.theme import BESIDE, HEADS, INK, MAIN, calm, decades, mark_dimension, plain
 
 PERCENTILE = f"{100 * QUANTILE:.0f}th percentile"
 DISTANCE, ERROR = "distance from models with more heads than needed", "test error"
-_COLOURS = {DISTANCE: "#1f77d0", ERROR: "#9aa3ad"}
+_COLOURS = {DISTANCE: MAIN, ERROR: BESIDE}
 
 
 def deciding_chart(
@@ -31,11 +30,10 @@ def deciding_chart(
     axis = decades(pd.concat([rows["value"], rows["low"][rows["low"] > 0]]))
     for column in ("value", "low", "high"):
         rows[column] = axis.place(rows[column])
-    label = f"datum.value === {dimension} ? datum.label + ' = D' : datum.label"
     heads = alt.X(
         "heads:O",
-        title="heads h",
-        axis=alt.Axis(labelAngle=0, labelExpr=label if dimension else "datum.label", ticks=False),
+        title=HEADS,
+        axis=alt.Axis(labelAngle=0, labelExpr=mark_dimension(dimension), ticks=False),
     )
     base = alt.Chart(alt.InlineData(values=plain(rows))).encode(
         x=heads,
@@ -46,9 +44,7 @@ def deciding_chart(
             legend=alt.Legend(orient="top", labelLimit=400, symbolOpacity=1),
         ),
     )
-    scale = alt.Scale(type="log", domain=axis.domain, nice=False)
-    ticks = alt.Axis(values=axis.ticks(most=6), format=".0e")
-    value = alt.Y("value:Q", title="share of the variance", scale=scale, axis=ticks)
+    value = axis.axis("value:Q", "share of the variance", most=6)
     tooltip = [
         "which:N",
         "heads:O",
@@ -56,12 +52,12 @@ def deciding_chart(
     ]
     layers: list[alt.Chart] = [
         base.mark_line(strokeWidth=2).encode(y=value),
-        base.mark_rule(strokeWidth=3, opacity=0.4).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
+        base.mark_rule(strokeWidth=3, opacity=0.4).encode(y=alt.Y("low:Q", scale=axis.scale), y2="high:Q"),
         base.mark_point(size=60, filled=True, opacity=1).encode(y=value, tooltip=tooltip),
     ]
     if dimension:
         mark = alt.Chart(alt.InlineData(values=[{"heads": dimension}]))
-        rule = mark.mark_rule(strokeDash=[4, 4], color="currentColor", opacity=0.5)
+        rule = mark.mark_rule(strokeDash=[4, 4], color=INK, opacity=0.5)
         layers.insert(0, rule.encode(x=heads))
     chart: alt.LayerChart = calm(
         alt.LayerChart(layer=layers, height=300, description="Error and distance by number of heads")
@@ -84,9 +80,7 @@ def salience_chart(counts: Float[np.ndarray, " sample"], *, dimension: int | Non
     layers: list[alt.Chart] = [base.mark_bar(color=_COLOURS[DISTANCE])]
     if dimension and dimension in values:
         mark = alt.Chart(alt.InlineData(values=[{"tokens": dimension}]))
-        layers.append(
-            mark.mark_rule(strokeDash=[4, 4], color="currentColor", opacity=0.6).encode(x="tokens:O")
-        )
+        layers.append(mark.mark_rule(strokeDash=[4, 4], color=INK, opacity=0.6).encode(x="tokens:O"))
     chart: alt.LayerChart = calm(
         alt.LayerChart(layer=layers, height=200, description="Number of tokens that matter")
     ).properties(width="container")
@@ -137,7 +131,7 @@ def attention_chart(weights: Float[np.ndarray, "sample head token"]) -> alt.HCon
                 y=alt.Y("head:O", title="head" if place == 0 else None),
                 color=alt.Color(
                     "weight:Q",
-                    scale=alt.Scale(domain=[0, 1], range=["#1f77d008", "#1f77d0"]),
+                    scale=alt.Scale(domain=[0, 1], range=[f"{MAIN}08", MAIN]),
                     legend=alt.Legend(title="weight"),
                 ),
                 tooltip=["head:O", "token:O", "weight:Q"],

@@ -17,7 +17,7 @@ from headcount.report.estimate_charts import (
     deciding_chart,
     salience_chart,
 )
-from headcount.report.page import facts, rendered
+from headcount.report.rendering import facts, rendered
 from headcount.results.files import write_whole
 
 USUAL_HEADS = (8, 12)

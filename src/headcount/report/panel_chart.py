@@ -2,21 +2,28 @@
 
 from collections.abc import Sequence
 from math import log
-from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from headcount.report.colours import head_colours
-from headcount.report.error_axis import Decades, decades
 from headcount.report.panel import Panel
+from headcount.report.theme import (
+    HEADS,
+    LENGTH,
+    Decades,
+    calm,
+    decades,
+    head_colours,
+    mark_dimension,
+    plain,
+)
 
 HEIGHT = 300
 MAX_TICKS = 8
 MIN_TOP = 0.01  # of an axis of shares: where all are zero there is an axis too
 TITLES = {
-    "heads": "heads h",
-    "length": "length T",
+    "heads": HEADS,
+    "length": LENGTH,
     "hidden": "hidden size N",
     "head_dim": "numbers per head n",
     "counted_parameters": "counted parameters",
@@ -31,10 +38,6 @@ _KINDS = alt.Legend(
     labelLimit=300,
     columnPadding=30,
 )
-_TEXT: dict[str, Any] = {
-    **{"labelColor": "currentColor", "labelFontSize": 12},
-    **{"titleColor": "currentColor", "titleFontSize": 12, "titleFontWeight": "normal"},
-}
 
 
 def panel_chart(panel: Panel) -> alt.LayerChart:
@@ -49,18 +52,6 @@ def panels_chart(panels: Sequence[Panel]) -> alt.ConcatChart:
     return chart
 
 
-def calm(chart: Any) -> Any:
-    """Text and rules in the colour of the page around them."""
-    axis = {"tickColor": "currentColor", "gridColor": "currentColor", "gridOpacity": 0.12, "domain": False}
-    return (
-        chart.configure(background="transparent", font="system-ui, sans-serif", padding=4)
-        .configure_axis(**_TEXT, **axis, titlePadding=10)
-        .configure_legend(**_TEXT)
-        .configure_title(color="currentColor", fontSize=13, anchor="start")
-        .configure_view(stroke=None)
-    )
-
-
 def panel_layers(panel: Panel) -> alt.LayerChart:
     """The layers of a panel, without the settings of a whole chart."""
     rows = _rows(panel)
@@ -70,7 +61,7 @@ def panel_layers(panel: Panel) -> alt.LayerChart:
     largest = max(rows["error"].max(), bars["high"].max(), MIN_TOP)
     base = alt.Chart(alt.InlineData(values=plain(shown))).encode(
         x=_across(panel),
-        y=_share(panel, largest) if panel.shares else _error(axis, panel.value),
+        y=_share(panel, largest) if panel.shares else axis.axis("error:Q", panel.value),
         color=_colour(panel),
     )
     lines = base.mark_line(strokeWidth=2).encode(
@@ -130,17 +121,12 @@ def _spread(panel: Panel, axis: Decades) -> pd.DataFrame:
     return bars.assign(low=axis.place(bars["min"]), high=axis.place(bars["median"]))
 
 
-def plain(rows: pd.DataFrame) -> list[Any]:
-    """Rows as a chart takes them; what is missing is None."""
-    records: list[Any] = rows.astype(object).where(rows.notna(), None).to_dict(orient="records")
-    return records
-
-
 def _across(panel: Panel) -> alt.X:
     values = sorted(float(value) for value in panel.table[panel.across].unique())
     title = TITLES.get(panel.across, panel.title)
     if panel.across == "heads" or values[0] <= 0 or values[-1] <= 4 * values[0]:
-        return alt.X(f"{panel.across}:O", title=title, axis=alt.Axis(labelAngle=0, labelExpr=_mark(panel)))
+        label = mark_dimension(panel.enough if panel.across == "heads" else None, words=" is enough")
+        return alt.X(f"{panel.across}:O", title=title, axis=alt.Axis(labelAngle=0, labelExpr=label))
     return alt.X(
         f"{panel.across}:Q",
         title=title,
@@ -162,21 +148,6 @@ def _sparse(values: list[float]) -> list[float]:
     return kept
 
 
-def _mark(panel: Panel) -> str:
-    if panel.across != "heads" or panel.enough is None:
-        return "datum.label"
-    return f"datum.value === {panel.enough} ? datum.label + ' is enough' : datum.label"
-
-
-def _error(axis: Decades, title: str) -> alt.Y:
-    return alt.Y(
-        "error:Q",
-        title=title,
-        scale=alt.Scale(type="log", domain=axis.domain, nice=False),
-        axis=alt.Axis(values=axis.ticks(most=8), format=".0e", ticks=False, labelPadding=6),
-    )
-
-
 def _share(panel: Panel, largest: float) -> alt.Y:
     return alt.Y(
         "error:Q",
@@ -189,7 +160,7 @@ def _share(panel: Panel, largest: float) -> alt.Y:
 def _colour(panel: Panel) -> alt.Color:
     values = sorted(panel.table[panel.lines].unique().tolist())
     together = sorted({*values, *panel.among})
-    below = len(together) // 2 if panel.shares and len(together) > 4 else 0  # all colours, to be told apart
+    below = len(together) // 2 if panel.shares and len(together) > 4 else 0  # both ramps, to differ more
     if panel.lines == "heads" and panel.enough:
         below = sum(value < panel.enough for value in together)
     colours = dict(zip(together, head_colours(below=below, enough=len(together) - below), strict=True))

@@ -7,8 +7,8 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from headcount.errors import InvalidInput
 from headcount.results.files import write_whole
+from headcount.validation import expected
 
 PIXELS_PER_INCH = 192
 
@@ -34,6 +34,4 @@ def check_ending(path: Path) -> None:
     """Whether a chart can be written to a file of this name: one clear line if not."""
     if Path(path).suffix not in WRITERS:
         *others, last = WRITERS
-        raise InvalidInput(
-            f"chart = {Path(path).name}: allowed is a file that ends in {', '.join(others)} or {last}"
-        )
+        raise expected("chart", f"a file that ends in {', '.join(others)} or {last}", Path(path).name)

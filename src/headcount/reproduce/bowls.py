@@ -35,7 +35,7 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
 ITEM = Item(
     "bowls",
     "Inside the assumptions: bowls",
-    "The synthetic task has no minimisers, so the lower bound does not speak of it. This one has.",
+    "The synthetic task has no minimisers, so the lower bound does not apply to it. This one has.",
     grids=grids,
     panels=panels,
     judge=judge,

@@ -1,4 +1,4 @@
-"""Figure 3: minimal error and reversal score against heads, and where the score alone misjudges."""
+"""Figure 3: minimum error and reversal score against heads, and where the score is misleading."""
 
 import numpy as np
 import pandas as pd
@@ -50,12 +50,12 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
         table = summarise(frame[frame["variant"] == variant])
         cells = zip(table["heads"], table["length"], strict=True)
         ours = dict(zip(cells, table["min"], strict=True))
-        for whose, errors in (("the paper's numbers", PUBLISHED[variant].errors), ("ours", ours)):
+        for whose, errors in (("the paper's numbers", PUBLISHED[variant].errors), ("our numbers", ours)):
             found = scores(errors)
             first = next((heads for heads, score in found.items() if score > 0), None)
-            told = ", ".join(f"h = {heads}: {score:.2f}" for heads, score in found.items())
+            evidence = ", ".join(f"h = {heads}: {score:.2f}" for heads, score in found.items())
             claim = f"{variant}: the reversal score of {whose} turns positive at D"
-            verdicts.append(Verdict(claim, first == dimension, told))
+            verdicts.append(Verdict(claim, first == dimension, evidence))
     return verdicts
 
 

@@ -19,7 +19,7 @@ CELL = ("heads", "hidden", "length")
 
 
 def name(heads: int) -> str:
-    """Of the grid with so many heads."""
+    """The name of the grid with this number of heads."""
     return f"h = {heads}"
 
 
@@ -44,20 +44,20 @@ def power_laws(frame: pd.DataFrame, heads: int) -> list[Verdict]:
     lengths = sorted(members["length"].unique().tolist())
     claim = f"with h = {heads} the error falls as N grows, at every T"
     if heads >= D:
-        claim = f"with h = {heads} a larger N helps at no T"
+        claim = f"with h = {heads} a larger N does not help at any T"
     cells = members.groupby(["length", "hidden"])
     if min(len(at_selected_rate(cell)) for _, cell in cells) < 2:
-        reason = "an interval needs two finished seeds or more in every cell"
+        reason = "needs two finished seeds in every cell"
         return [Verdict(claim, None, reason)]
     slopes = {length: _law(members[members["length"] == length]) for length in lengths}
-    told = "; ".join(
+    evidence = "; ".join(
         f"T = {length}: {-slope:.2f} ({-high:.2f} to {-low:.2f})"
         for length, (slope, low, high) in slopes.items()
     )
     falling = [high < 0 for _, _, high in slopes.values()]
     if heads >= D:
-        return [Verdict(claim, not any(falling), f"exponents {told}")]
-    return [Verdict(claim, all(falling), f"exponents {told}"), _needed(members, heads)]
+        return [Verdict(claim, not any(falling), f"exponents {evidence}")]
+    return [Verdict(claim, all(falling), f"exponents {evidence}"), _needed(members, heads)]
 
 
 def _law(members: pd.DataFrame) -> tuple[float, float, float]:
@@ -76,9 +76,9 @@ def _needed(members: pd.DataFrame, heads: int) -> Verdict:
     for length, column in zip(map(int, errors.columns), errors.to_numpy().T, strict=True):
         slope, start = np.polyfit(sizes, np.log(column), 1)
         needed[length] = float(np.exp((level - start) / slope)) if slope < 0 else float("inf")
-    told = ", ".join(f"T = {length}: N = {size:,.0f}" for length, size in needed.items())
+    evidence = ", ".join(f"T = {length}: N = {size:,.0f}" for length, size in needed.items())
     values = list(needed.values())
-    return Verdict(claim, values[-1] > values[0], f"for the error {np.exp(level):.1e}: {told}")
+    return Verdict(claim, values[-1] > values[0], f"for the error {np.exp(level):.1e}: {evidence}")
 
 
 def panels(frame: pd.DataFrame) -> list[Panel]:

@@ -1,4 +1,4 @@
-"""One thing of the paper to run again: what to train, what to look at, what is claimed."""
+"""A table or figure of the paper to run again: what to train, what to show, what is claimed."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ class Item:
 
     - `panels`, `judge`: from the rows of these grids to tables and to verdicts.
     - `paper`: the numbers to compare with, where the item is a table.
-    - `polished`: says of a cell's heads whether its best member is carried on by a second-order method where
-      its error is above the paper's number.
+    - `polished`: for which numbers of heads the best member of a cell is trained on by a second-order method
+      where its error is above the paper's number.
     """
 
     name: str
@@ -46,11 +46,11 @@ class Item:
         return bool(recipe.polish_steps and self.polished)
 
     def conditions(self, recipe: Recipe) -> str:
-        """What else a person should know of the members, in a sentence."""
+        """What else a reader should know about the members, in a sentence."""
         return ""
 
     def look_closer(self, store: Store, recipe: Recipe) -> list[Verdict]:
-        """Verdicts that the frame alone does not bear: none, unless an item has some."""
+        """Verdicts that need more than the frame: none, unless an item has some."""
         return []
 
     def rows(self, frame: pd.DataFrame, recipe: Recipe, polished: Iterable[Trial] = ()) -> pd.DataFrame:

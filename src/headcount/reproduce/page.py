@@ -1,4 +1,4 @@
-"""An item of the reproduction as rows for people: in a terminal, and on a page of its own."""
+"""An item of the reproduction as rows of text, and on a page of its own."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from headcount.report.error_axis import scientific
-from headcount.report.page import facts, rendered
 from headcount.report.panel import Panel
 from headcount.report.panel_chart import panel_chart
+from headcount.report.rendering import facts, rendered
+from headcount.report.theme import scientific
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import Item
 from headcount.results.files import write_whole
@@ -60,11 +60,11 @@ def tally(verdicts: Sequence[Verdict]) -> str:
     """How many claims hold, in a sentence.
 
     >>> tally([Verdict("a", True, ""), Verdict("b", None, "")])
-    '1 of 2 claims holds here; of 1 this run cannot tell.'
+    '1 of 2 claims holds here; 1 cannot be decided by this run.'
     """
     holding, open_ = (sum(verdict.holds is value for verdict in verdicts) for value in (True, None))
     hold = "hold" if holding != 1 else "holds"
-    rest = f"; of {open_} this run cannot tell" if open_ else ""
+    rest = f"; {open_} cannot be decided by this run" if open_ else ""
     return f"{holding} of {len(verdicts)} claims {hold} here{rest}."
 
 

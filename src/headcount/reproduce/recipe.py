@@ -1,10 +1,9 @@
 """How members are trained for the reproduction: the paper says how many sequences, and not much more.
 
 Not given in the paper: the directions a_i, optimizer, rate, batch, epochs, number of seeds. Chosen here:
-orthonormal a_i (for tokens from N(0, I) they stand for every orthonormal choice, so nothing is left to
-draw), AdamW with a little weight decay, warm-up and a cosine, three rates, eight seeds. Every seed draws its
-own data, and is tested on as many fresh sequences as the paper validates on. `sensitivity` varies what was
-chosen.
+orthonormal a_i (for tokens from N(0, I) all orthonormal choices are equivalent), AdamW with a little weight
+decay, warm-up and a cosine, three rates, eight seeds. Every seed draws its own data, and is tested on as
+many fresh sequences as the paper validates on. `sensitivity` varies what was chosen.
 """
 
 from dataclasses import dataclass, replace
@@ -79,7 +78,7 @@ QUICK = Recipe(
 def replicates(grid: Grid) -> tuple[Trial, ...]:
     """The trials of a grid in which a seed draws everything anew: the data as well as the start.
 
-    With one data set for all seeds, a single hard sequence in it would speak for all of them.
+    With one data set for all seeds, a single hard sequence in it would affect all of them.
     """
     return tuple(
         replace(trial, training=replace(trial.training, data_seed=trial.seed)) for trial in grid.trials()
@@ -87,5 +86,5 @@ def replicates(grid: Grid) -> tuple[Trial, ...]:
 
 
 def maxima(dimension: int, **options: Any) -> TaskChoice:
-    """The paper's task: D maxima of tokens from N(0, I_4), along orthonormal directions unless said."""
+    """The paper's task: D maxima of tokens from N(0, I_4), along orthonormal directions by default."""
     return TaskChoice.of("max_sum", **{"token_dim": 4, "directions": "orthonormal", **options}).at(dimension)

@@ -1,4 +1,4 @@
-"""What the paper does not say, varied: the directions a_i, the data, the steps, layer norm."""
+"""What the paper does not specify, varied: the directions a_i, the data, the steps, layer norm."""
 
 from dataclasses import replace
 from math import cos, radians, sin
@@ -108,24 +108,24 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
 def _visible(family: str, table: pd.DataFrame) -> Verdict:
     errors = table.pivot(index="value", columns="heads", values="min")
     folds, below = errors[D - 1] / errors[D], errors[D - 1]
-    told = ", ".join(f"{value:g}: {fold:,.0f}" for value, fold in folds.items())
+    evidence = ", ".join(f"{value:g}: {fold:,.0f}" for value, fold in folds.items())
     claim = f"{family}: the error falls at least 30-fold at D for every value"
     spread = f"error at h = {D - 1} from {below.min():.1e} to {below.max():.1e}"
-    return Verdict(claim, bool((folds >= 30).all()), f"folds {told}; {spread}")
+    return Verdict(claim, bool((folds >= 30).all()), f"folds {evidence}; {spread}")
 
 
 def _reached(family: str, table: pd.DataFrame, heads: int, length: int, paper: Published) -> Verdict:
     """Whether the paper's number, which the recipe misses, lies within what this family spans."""
     claim = f"{family}: the errors with h = {heads} span that of {paper.name} at T = {length}"
     errors = table[table["heads"] == heads]["min"]
-    told = f"from {errors.min():.1e} to {errors.max():.1e}"
+    evidence = f"from {errors.min():.1e} to {errors.max():.1e}"
     target = paper.errors[heads, length]
-    return Verdict(claim, bool(errors.min() <= target <= errors.max()), f"{target:.1e}; ours {told}")
+    return Verdict(claim, bool(errors.min() <= target <= errors.max()), f"{target:.1e}; ours {evidence}")
 
 
 ITEM = Item(
     "sensitivity",
-    "Sensitivity: what the paper does not say",
+    "Sensitivity: what the paper does not specify",
     "Directions, amount of data, steps and layer norm, each varied alone, at h = D - 1 and h = D.",
     grids=grids,
     panels=panels,

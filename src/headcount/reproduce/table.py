@@ -31,9 +31,9 @@ def table_item(
 ) -> Item:
     """A table as an item.
 
-    - `enough`: the first h that has enough heads.
-    - `fold`: how far the error is claimed to fall there; `factor`: how near ours are to come to the paper's.
-    - `adapt`: makes of the common recipe the one for this table; `axes`: what else the grid takes.
+    - `enough`: the smallest h that is enough.
+    - `fold`: how far the error should fall there; `factor`: how close our errors should be to the paper's.
+    - `adapt`: turns the common recipe into that of this table; `axes`: other axes of the grid.
     """
 
     def grids(recipe: Recipe) -> dict[str, Grid]:
@@ -50,11 +50,11 @@ def table_item(
         return [
             falls(table, below=enough - 1, at=enough, factor=fold),
             *(
-                no_worse(table, heads=is_enough, factor=factor, column=column, where=f"from h = {enough} on")
+                no_worse(table, heads=is_enough, factor=factor, column=column, where=f"for h ≥ {enough}")
                 for column in ("ratio", "validation_ratio", "selected_ratio")
             ),
             *grows_with_length(frame, below=enough),
-            within(table, heads=lambda h: h < enough, factor=5, where=f"below h = {enough}"),
+            within(table, heads=lambda h: h < enough, factor=5, where=f"for h < {enough}"),
         ]
 
     def is_enough(count: int) -> bool:

@@ -42,9 +42,9 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
             for variant in ("one head", "D heads")
         )
         wide = one[one.index >= 4 * length].min()
-        told = f"n = 8: {one[8]:.1e}, n ≥ T·d: {wide:.1e}, D heads of 8: {several[8]:.1e}"
+        evidence = f"n = 8: {one[8]:.1e}, n ≥ T·d: {wide:.1e}, D heads of 8: {several[8]:.1e}"
         claim = f"T = {length}: trained, one head of n ≥ T·d comes within 10 times the error of D heads"
-        verdicts.append(Verdict(claim, bool(wide <= 10 * several[8]), told))
+        verdicts.append(Verdict(claim, bool(wide <= 10 * several[8]), evidence))
     return verdicts
 
 

@@ -1,4 +1,4 @@
-"""Claims on real data, over heads and lengths: borne out by errors that were made to, and not by others."""
+"""Claims on real data, over heads and lengths: they hold for errors made to fit, and not for others."""
 
 import json
 
@@ -12,7 +12,7 @@ from headcount.reproduce.real.claims import falls_with_length, reversal, rises_w
 from headcount.reproduce.real.controls import beside_the_grid, follows, reciprocal_rank, tokens_that_matter
 from headcount.reproduce.real.fading import faded, where_length_fades
 from headcount.reproduce.real.law import Law, delta_interval, fit_law, law_intervals
-from headcount.reproduce.real.law_verdicts import paper_s_law
+from headcount.reproduce.real.law_verdicts import follows_the_law
 from headcount.reproduce.real.variants import GRID
 from headcount.reproduce.real.verdicts import shape_of
 
@@ -43,7 +43,7 @@ LIKE_THE_PAPER = grid(LAW.error)
 CELLS = {(heads, length): float(LAW.error(heads, length)) for heads in HEADS for length in LENGTHS}
 
 
-def test_what_matters_and_where_the_positive_ranks_is_told():
+def test_what_matters_and_where_the_positive_ranks():
     frame = pd.DataFrame(
         {
             "heads": [1, 2, 1, 2],
@@ -66,10 +66,10 @@ def test_errors_like_the_papers_are_recognised():
     frame = LIKE_THE_PAPER
     assert rises_with_heads(frame).holds
     assert falls_with_length(frame).holds
-    law = paper_s_law(frame, CELLS)
+    law = follows_the_law(frame, CELLS)
     assert law.holds and law.evidence.startswith("a = -1.4 ")
     fades = where_length_fades(frame, CELLS)
-    assert fades.holds and fades.evidence.endswith("by the paper's numbers from h = 8 on")
+    assert fades.holds and fades.evidence.endswith("by the paper's numbers for h ≥ 8")
 
 
 def test_errors_of_another_shape_are_not():
@@ -79,16 +79,16 @@ def test_errors_of_another_shape_are_not():
     assert falls_with_length(grid(lambda heads, length: 0.1 / length)).holds is False
     apart = grid(lambda heads, length: 0.1 + 0.004 * length)
     assert where_length_fades(apart, {}).holds is False
-    assert "not below" in where_length_fades(apart, {}).evidence
-    assert paper_s_law(grid(lambda heads, length: 0.5 if heads % 3 == 1 else 0.01), CELLS).holds is False
+    assert "never below" in where_length_fades(apart, {}).evidence
+    assert follows_the_law(grid(lambda heads, length: 0.5 if heads % 3 == 1 else 0.01), CELLS).holds is False
 
 
 def test_the_law_needs_the_papers_exponent_and_more_than_heads():
     twice = grid(lambda heads, length: Law(-2.8, 0.43, 0.9, 0.25, 0).error(heads, length))
-    assert paper_s_law(twice, CELLS).holds is False
+    assert follows_the_law(twice, CELLS).holds is False
     by_heads = {cell: 0.3 * np.exp(-0.3 * cell[0]) for cell in CELLS}
-    assert paper_s_law(grid(lambda *cell: by_heads[cell]), CELLS).holds is False
-    assert paper_s_law(LIKE_THE_PAPER, {}).holds is None, "nothing to hold it against"
+    assert follows_the_law(grid(lambda *cell: by_heads[cell]), CELLS).holds is False
+    assert follows_the_law(LIKE_THE_PAPER, {}).holds is None, "nothing to hold it against"
 
 
 def test_where_all_is_learnt_nothing_rises_and_nothing_fades():
@@ -98,11 +98,11 @@ def test_where_all_is_learnt_nothing_rises_and_nothing_fades():
     assert len(shape_of(LIKE_THE_PAPER, CELLS)) == 5
     assert rises_with_heads(learnt).holds is None
     assert where_length_fades(learnt, CELLS).holds is None
-    assert where_length_fades(learnt, CELLS).evidence.endswith("there is none beyond noise at any h")
+    assert where_length_fades(learnt, CELLS).evidence.endswith("no gap beyond noise at any h")
 
 
 @pytest.mark.parametrize(
-    ("error", "holds", "told"),
+    ("error", "holds", "words"),
     [
         (lambda heads, length: 0.3 / heads, True, "width 128: "),
         (lambda heads, length: 0.3, False, "level within noise"),
@@ -110,14 +110,14 @@ def test_where_all_is_learnt_nothing_rises_and_nothing_fades():
         (lambda heads, length: 1e-5, None, "nothing left to learn"),
     ],
 )
-def test_a_control_is_judged_at_each_length_by_what_was_trained_there(error, holds, told):
+def test_a_control_is_judged_at_each_length_by_what_was_trained_there(error, holds, words):
     control = grid(error, variant="control")
     control["train_error"] *= 1 + 0.02 * (control.index % 3 - 1)  # more noise than the grid has
     control = control.query("length != 64 or heads < 8").assign(width=128)
     control["validation_error"] = 0.7
     verdict, validation, _ = follows(control, grid=GRID, narrow="control", width_fixed="a", heads_fixed="b")
     assert validation.holds is False and "level within noise" in validation.evidence
-    assert verdict.holds is holds and told in verdict.evidence
+    assert verdict.holds is holds and words in verdict.evidence
     assert "T = 16, heads 1 to 8" in verdict.evidence and "T = 64, heads 1 to 4" in verdict.evidence
 
 
@@ -131,11 +131,11 @@ def test_a_cell_trained_in_another_way_stands_beside_that_of_the_grid(moved, hol
     assert f"train {100 * (1 - other['train_error'].mean()):.1f}%" in verdict.evidence
 
 
-def test_too_little_was_trained_to_tell():
+def test_too_little_was_trained_to_decide():
     one_length = LIKE_THE_PAPER[LIKE_THE_PAPER["length"] == 8]
     assert falls_with_length(one_length).holds is None
     assert where_length_fades(one_length, CELLS).holds is None
-    assert paper_s_law(one_length, CELLS).holds is None
+    assert follows_the_law(one_length, CELLS).holds is None
     assert rises_with_heads(LIKE_THE_PAPER[LIKE_THE_PAPER["heads"] == 1]).holds is None
     (parted,) = follows(LIKE_THE_PAPER, grid=GRID, narrow="n", width_fixed="a", heads_fixed="b")
     assert parted.holds is None
@@ -149,10 +149,10 @@ def test_the_reversal_score_is_shown_for_both():
     }
     found = reversal(LIKE_THE_PAPER, {**cells, (1, 4096): 0.0})
     assert found.holds is False
-    told = "at no h that was trained; by the paper's numbers at these T at h = 4"
-    assert found.evidence == told, "a length that was not trained does not count"
+    shown = "at no trained h; by the paper's numbers at these T at h = 4"
+    assert found.evidence == shown, "a length that was not trained does not count"
     assert reversal(grid(lambda heads, length: cells.get((heads, length), 0.01)), cells).holds
-    assert reversal(LIKE_THE_PAPER, {}).evidence == "at no h that was trained", "nothing to set beside it"
+    assert reversal(LIKE_THE_PAPER, {}).evidence == "at no trained h", "nothing to set beside it"
 
 
 @given(
@@ -196,7 +196,7 @@ def test_where_a_gap_fades(gaps, where):
 
 def test_where_it_fades_has_an_interval_of_trained_head_counts():
     falling = grid(lambda heads, length: 0.01 * length / heads**4)
-    assert "from h = 2 on (95% interval over seeds and trained head counts: between h = 1 and 2)" in (
+    assert "for h ≥ 2 (95% interval over seeds and trained head counts: between h = 1 and 2)" in (
         where_length_fades(falling, {}).evidence
     )
     wild = grid(lambda heads, length: 0.1)

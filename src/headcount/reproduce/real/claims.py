@@ -1,4 +1,4 @@
-"""What the paper claims of accuracy on real data, over heads and lengths, and whether ours bears it out."""
+"""The paper's claims about accuracy on real data, over heads and lengths, tested on our numbers."""
 
 import numpy as np
 import pandas as pd
@@ -13,20 +13,20 @@ MIN_WRONG = 1e-4  # a share below this is taken for this: its logarithm is that 
 
 
 def all_learnt(frame: pd.DataFrame) -> Verdict | None:
-    """Said instead of anything on the shape of errors, where there are none to speak of."""
+    """The only verdict on the shape of errors where nearly nothing is wrong."""
     means = frame.groupby(["heads", "length"])["train_error"].mean()
     if means.empty or not means.max() < LEARNT:
         return None
-    told = f"at most {means.max():.2%} is wrong in any of {len(means)} cells"
-    return Verdict("training accuracy depends on h or T", False, told)
+    evidence = f"at most {means.max():.2%} is wrong in any of {len(means)} cells"
+    return Verdict("training accuracy depends on h or T", False, evidence)
 
 
 def rises_with_heads(frame: pd.DataFrame) -> Verdict:
-    """At no T does the mean training error grow, beyond its own noise, from a number of heads to the next."""
+    """At no T does the mean training error grow, beyond its noise, from one head count to the next."""
     claim = "training accuracy rises with h, at every T"
     means = _means(frame)
     if len(means.index) < 2 or means.isna().any(axis=None):
-        return Verdict(claim, None, "needs two head counts, and a member of each cell that finished")
+        return Verdict(claim, None, "needs two head counts and a finished member in each cell")
     steps, noise = (
         means.diff().iloc[1:],
         noise_of(frame.groupby(["heads", "length"])["train_error"]).unstack(),
@@ -36,16 +36,16 @@ def rises_with_heads(frame: pd.DataFrame) -> Verdict:
     rising = [(heads, length) for heads, row in (steps > allowed).iterrows() for length in row.index[row]]
     if level == steps.size:
         return Verdict(claim, None, f"all {level} steps level within noise")
-    held = f"{steps.size - level - len(rising)} of {steps.size} steps up, {level} level within noise"
+    held = f"{steps.size - level - len(rising)} of {steps.size} steps improve, {level} level within noise"
     if rising:
         named = ", ".join(f"to h = {heads} at T = {length}" for heads, length in rising[:6])
-        return Verdict(claim, False, f"{held}; down {named}")
+        return Verdict(claim, False, f"{held}; worse {named}")
     ends = (noise.iloc[0] ** 2 + noise.iloc[-1] ** 2) ** 0.5
     gained = means.iloc[0] - means.iloc[-1] > ends.clip(lower=LEARNT)
     same = [str(length) for length in means.columns[(means.iloc[0] >= LEARNT) & ~gained]]
     if same:
         return Verdict(
-            claim, None, f"{held}; from the first to the last within noise at T = {', '.join(same)}"
+            claim, None, f"{held}; from the first to the last level within noise at T = {', '.join(same)}"
         )
     return Verdict(claim, True, held)
 
@@ -53,7 +53,7 @@ def rises_with_heads(frame: pd.DataFrame) -> Verdict:
 def falls_with_length(frame: pd.DataFrame) -> Verdict:
     """With few heads, the slope of log(mean share wrong) on log(T) is above 0, if not all is learnt."""
     claim = f"with up to {FEW} heads, training accuracy falls with T wherever not nearly all is learnt"
-    told, holds = [], []
+    evidence, holds = [], []
     for heads, members in frame[frame["heads"] <= FEW].groupby("heads"):
         groups = [
             np.maximum(cell["train_error"].dropna().to_numpy(), MIN_WRONG)
@@ -61,15 +61,15 @@ def falls_with_length(frame: pd.DataFrame) -> Verdict:
         ]
         lengths = np.array(sorted(members["length"].unique()), float)
         if len(lengths) < 2 or min(map(len, groups)) < 2:
-            return Verdict(claim, None, "needs two lengths and two members of each that finished")
+            return Verdict(claim, None, "needs two lengths and two finished members at each")
         if max(map(np.mean, groups)) < LEARNT:
-            told.append(f"h = {heads}: nearly all is learnt")
+            evidence.append(f"h = {heads}: nearly all is learnt")
             continue
         slope, low, high = slope_interval(lengths, groups, of=np.mean)
-        told.append(f"h = {heads}: slope {slope:.2f} ({low:.2f} to {high:.2f})")
+        evidence.append(f"h = {heads}: slope {slope:.2f} ({low:.2f} to {high:.2f})")
         holds.append(True if low > 0 else False if high < 0 else None)
     verdict = False if False in holds else True if holds and None not in holds else None
-    return Verdict(claim, verdict, ", ".join(told))
+    return Verdict(claim, verdict, ", ".join(evidence))
 
 
 def reversal(frame: pd.DataFrame, paper: Cells) -> Verdict:
@@ -77,7 +77,7 @@ def reversal(frame: pd.DataFrame, paper: Cells) -> Verdict:
     claim = "the reversal score turns positive at some h"
     means = _means(frame)
     if len(means.columns) < 2 or means.isna().any(axis=None):
-        return Verdict(claim, None, "needs two lengths and a member of each cell that finished")
+        return Verdict(claim, None, "needs two lengths and a finished member in each cell")
     ours = {
         (int(heads), int(length)): max(LEARNT, float(means.loc[heads, length]))
         for heads in means.index
@@ -85,14 +85,14 @@ def reversal(frame: pd.DataFrame, paper: Cells) -> Verdict:
     }
     theirs = {cell: paper[cell] for cell in ours if cell in paper}
     first = _reversed(ours)
-    told = _first_at(first)
+    evidence = _first_at(first)
     if theirs:
-        told += f"; by the paper's numbers at these T {_first_at(_reversed(theirs))}"
-    return Verdict(claim, first is not None, told)
+        evidence += f"; by the paper's numbers at these T {_first_at(_reversed(theirs))}"
+    return Verdict(claim, first is not None, evidence)
 
 
 def _first_at(heads: int | None) -> str:
-    return "at no h that was trained" if heads is None else f"at h = {heads}"
+    return "at no trained h" if heads is None else f"at h = {heads}"
 
 
 def _reversed(cells: Cells) -> int | None:

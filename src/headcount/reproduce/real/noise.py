@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 from pandas.api.typing import SeriesGroupBy
 
-LEARNT = 1e-3  # a smaller share is not told from none
+LEARNT = 1e-3  # a smaller share counts as none
 
 
 def noise_of(cells: "SeriesGroupBy[Any, Any]") -> "pd.Series[float]":
-    """Two standard errors of the mean of each cell; of a single seed, the most that is known of others."""
+    """Two standard errors of the mean of each cell; for a single seed, the largest of the other cells."""
     noise = 2 * cells.sem()
     return noise.fillna(noise.max()).fillna(0)
 

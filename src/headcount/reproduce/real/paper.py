@@ -1,6 +1,6 @@
 """The accuracies that the paper prints for MS MARCO and CIFAR-10, as shares that are wrong.
 
-"The Effect of Attention Head Count on Transformer Approximation", arXiv 2510.06662. The text speaks of
+"The Effect of Attention Head Count on Transformer Approximation", arXiv 2510.06662. The text mentions
 patches of 8 pixels; the lengths of the tables fit patches of 4.
 """
 

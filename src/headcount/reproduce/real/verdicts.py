@@ -18,7 +18,7 @@ from headcount.reproduce.real.controls import (
     tokens_that_matter,
 )
 from headcount.reproduce.real.fading import where_length_fades
-from headcount.reproduce.real.law_verdicts import paper_s_law
+from headcount.reproduce.real.law_verdicts import follows_the_law
 from headcount.reproduce.real.noise import LEARNT
 from headcount.reproduce.real.variants import (
     GRID,
@@ -59,7 +59,7 @@ def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[P
 
 
 def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
-    """What the grid says of the paper's claims, and what the other grids add."""
+    """Verdicts on the paper's claims, from the grid and from the other grids."""
     grids = {variant: _finished(cells) for variant, cells in whole_grids(frame).items()}
     frame, grid = _finished(frame), grids.pop(GRID)
     if grid.empty:
@@ -77,10 +77,10 @@ def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
 
 
 def whole_grids(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The grid, and others that were trained, with what these share with it.
+    """The grid, and the other grids that were trained, completed by the cells that they share with it.
 
-    An image has one place alone in the smallest frame; where some head counts were trained for longer, others
-    that had learnt all are as they were.
+    In the smallest frame an image has one place only. Where some head counts were trained for longer, those
+    that had learnt everything were not.
     """
     grid = frame[frame["variant"] == GRID]
     max_wrong = grid.groupby(["heads", "length"])["train_error"].mean().groupby("heads").max()
@@ -100,14 +100,14 @@ def whole_grids(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def shape_of(grid: pd.DataFrame, paper: Cells) -> list[Verdict]:
     """The paper's shape: up with the heads, down with the length, which matters less and less."""
-    if (told := all_learnt(grid)) is not None:
-        return [told]
+    if (verdict := all_learnt(grid)) is not None:
+        return [verdict]
     return [
         rises_with_heads(grid),
         falls_with_length(grid),
         where_length_fades(grid, paper),
         reversal(grid, paper),
-        paper_s_law(grid, paper),
+        follows_the_law(grid, paper),
     ]
 
 
@@ -116,11 +116,11 @@ def shape_of_other(variant: str, cells: pd.DataFrame, paper: Cells) -> Iterator[
     lengths = cells.groupby("heads")["length"].nunique()
     in_part = lengths.index[lengths < lengths.max()]
     for verdict in shape_of(cells[~cells["heads"].isin(in_part)], paper):
-        said = said_of(variant, verdict)
+        named = said_of(variant, verdict)
         if len(in_part):
             left_out = f"h = {', '.join(map(str, in_part))} left out, not trained at every T"
-            said = replace(said, evidence=f"{said.evidence}; {left_out}")
-        yield said
+            named = replace(named, evidence=f"{named.evidence}; {left_out}")
+        yield named
 
 
 def corners_parted(grid: pd.DataFrame | None, corners: pd.DataFrame) -> Iterator[Verdict]:
