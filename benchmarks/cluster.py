@@ -32,18 +32,14 @@ import numpy as np
 from headcount.cluster.connection import connected
 from headcount.cluster.run import plan_for, run_on_ray
 from headcount.commands.specfile import load
-from headcount.engine.device import this_machine
 from headcount.results.files import write_whole
 from headcount.results.store import Store
-from headcount.running.events import Finished, GivenUp, Planned
-from headcount.running.executor import left_to_do, run
+from headcount.running.executor import Finished, GivenUp, Planned, left_to_do, run
 from headcount.trials.grid import Grid
-from headcount.trials.machine import Machine
-from headcount.trials.outcome import Outcome
+from headcount.trials.machine import Machine, this_machine
 from headcount.trials.pack import Pack
-from headcount.trials.row import Row
-from headcount.trials.task_choice import TaskChoice
-from headcount.trials.training import Training
+from headcount.trials.row import Outcome, Row
+from headcount.trials.task_choice import TaskChoice, Training
 from headcount.trials.trial import Trial
 from headcount.version import versions
 

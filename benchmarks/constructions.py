@@ -22,12 +22,12 @@ from typing import Any
 import jax
 from construction_cases import Case, cases, quick
 
-from headcount.engine.device import this_machine
 from headcount.errors import InvalidInput
 from headcount.results.files import write_whole
 from headcount.theory.constructions.construction import Construction
 from headcount.theory.constructions.memorise import memorise
 from headcount.theory.constructions.specialise import specialise
+from headcount.trials.machine import this_machine
 from headcount.version import versions
 
 RESULTS = Path(__file__).parent / "results" / "constructions.json"

@@ -26,7 +26,6 @@ from dimension_tasks import CALIBRATION, REPORTED, Known
 from scipy.stats import binomtest
 
 from headcount.data.arrays import DataSet
-from headcount.engine.device import this_machine
 from headcount.estimate.evidence import by_length, estimate_of
 from headcount.estimate.finished import FinishedMembers
 from headcount.estimate.study import Study
@@ -34,8 +33,8 @@ from headcount.estimate.verdict import Estimate
 from headcount.reproduce.reversal import reversal_score
 from headcount.results.files import write_whole
 from headcount.results.store import Store
-from headcount.running.events import Advanced, Finished
-from headcount.running.executor import run
+from headcount.running.executor import Advanced, Finished, run
+from headcount.trials.machine import this_machine
 from headcount.trials.trial import Trial
 from headcount.version import versions
 

@@ -100,7 +100,7 @@ def squashed(
     positions: object = "all",
 ) -> RetrievalTask:
     """Maxima of tanh(a_i·x) + a_i·x / 2 along directions."""
-    from headcount.tasks.positions import position_sets
+    from headcount.tasks.retrieval import position_sets
 
     vectors = place_directions(
         "random", dimension=dimension, token_dim=token_dim, smallest_angle=30.0, seed=seed

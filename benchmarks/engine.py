@@ -24,15 +24,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from headcount.engine.device import this_machine
 from headcount.engine.train import PackTraining
 from headcount.models.architecture import Architecture
 from headcount.models.transformer import Transformer
 from headcount.trials.grid import Grid
-from headcount.trials.machine import Machine
-from headcount.trials.planning import plan
-from headcount.trials.task_choice import TaskChoice
-from headcount.trials.training import Training
+from headcount.trials.machine import Machine, this_machine
+from headcount.trials.pack import plan
+from headcount.trials.task_choice import TaskChoice, Training
 from headcount.version import versions
 
 RESULTS = Path(__file__).parent / "results"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headcount.results.files import write_whole
-from headcount.results.schema import renamed_trials, upgraded
+from headcount.results.shards import renamed_trials, upgraded
 
 RESULTS = Path(__file__).parent / "results"
 

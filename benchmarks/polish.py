@@ -18,12 +18,11 @@ import lineax as lx  # type: ignore[import-untyped]
 import optimistix as optx
 
 from headcount.engine.data import data_of
-from headcount.engine.device import this_machine
 from headcount.engine.polish import _descend, _nmse, _of, _Problem
 from headcount.engine.train import train
 from headcount.trials.grid import Grid
-from headcount.trials.task_choice import TaskChoice
-from headcount.trials.training import Training
+from headcount.trials.machine import this_machine
+from headcount.trials.task_choice import TaskChoice, Training
 from headcount.version import versions
 
 STEPS = 10

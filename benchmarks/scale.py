@@ -19,16 +19,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from headcount.engine.device import this_machine
 from headcount.engine.lanes import QUICK_TO_COMPILE
 from headcount.engine.train import PackTraining
 from headcount.models.architecture import Architecture
 from headcount.models.pooling import pool_for_training
 from headcount.models.transformer import Transformer
 from headcount.trials.grid import Grid
-from headcount.trials.planning import plan
-from headcount.trials.task_choice import TaskChoice
-from headcount.trials.training import Training
+from headcount.trials.machine import this_machine
+from headcount.trials.pack import plan
+from headcount.trials.task_choice import TaskChoice, Training
 from headcount.version import versions
 
 RESULTS = Path(__file__).parent / "results"

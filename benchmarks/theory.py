@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headcount.engine.device import this_machine
 from headcount.models.architecture import Architecture
 from headcount.models.transformer import Transformer
 from headcount.tasks.library import bowls, bowls_product, bowls_several, extremes, max_sum
@@ -19,6 +18,7 @@ from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.collisions.collide import collide
 from headcount.theory.collisions.pigeonhole import pigeonhole
 from headcount.theory.constructions.specialise import specialise
+from headcount.trials.machine import this_machine
 from headcount.version import versions
 
 RESULTS = Path(__file__).parent / "results" / "theory.json"

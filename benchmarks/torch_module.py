@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from headcount.engine.device import this_machine
 from headcount.models.saving import named_leaves
 from headcount.models.torch_module import torch_name
 from headcount.models.transformer import Transformer
+from headcount.trials.machine import this_machine
 from headcount.version import versions
 
 RESULTS = Path(__file__).parent / "results"

@@ -26,7 +26,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from headcount.engine.device import this_machine
 from headcount.models.vit import VitShape
 from headcount.reproduce.real.cifar10 import ITEM
 from headcount.reproduce.real.images import DEVIATION, MEAN, ImageSamples
@@ -34,6 +33,7 @@ from headcount.reproduce.real.trial import RealTrial, plan_alike, samples_of, tr
 from headcount.reproduce.real.variants import GRID
 from headcount.reproduce.recipe import FULL
 from headcount.results.files import write_whole
+from headcount.trials.machine import this_machine
 from headcount.version import versions
 
 RESULTS = Path(__file__).parent / "results"

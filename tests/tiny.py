@@ -3,8 +3,7 @@
 from typing import Any
 
 from headcount.trials.grid import Grid
-from headcount.trials.task_choice import TaskChoice
-from headcount.trials.training import Training
+from headcount.trials.task_choice import TaskChoice, Training
 
 TINY_TRAINING: dict[str, Any] = {
     "steps": 40,

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from headcount.theory.constructions.specialise import specialise
     from headcount.theory.density.approximate import approximate_target
     from headcount.trials.grid import Grid
-    from headcount.trials.outcome import Outcome
-    from headcount.trials.task_choice import TaskChoice
-    from headcount.trials.training import Training
+    from headcount.trials.row import Outcome
+    from headcount.trials.task_choice import TaskChoice, Training
     from headcount.trials.trial import Trial
 
 _HOMES = {

@@ -15,17 +15,16 @@ from tiny import tiny_grid
 from headcount.cluster import connection
 from headcount.cluster.payload import Payload, unpack
 from headcount.cluster.run import plan_for
-from headcount.commands.engines import Engine
 from headcount.commands.terminal import LiveGrid
+from headcount.commands.training import Engine
 from headcount.engine.data import forget_tasks
 from headcount.engine.trainers import plan_all
 from headcount.errors import InvalidInput
-from headcount.running.events import GivenUp, Planned, Staffed
+from headcount.running.executor import GivenUp, Planned, Staffed
 from headcount.tasks.registry import TASKS
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.trials.machine import Machine
-from headcount.trials.pack import Pack
-from headcount.trials.planning import plan, step_seconds
+from headcount.trials.pack import Pack, plan, step_seconds
 from headcount.trials.task_choice import TaskChoice
 
 CORE = Machine("cpu", "a core", lanes=1, memory=1 << 30)

@@ -175,10 +175,10 @@ from pathlib import Path
 import numpy as np
 from headcount.cluster.connection import connected
 from headcount.cluster.run import run_on_ray
-from headcount.running.events import GivenUp, Planned
+from headcount.running.executor import GivenUp, Planned
 from headcount.results.store import Store, read_results
 from headcount.trials.task_choice import TaskChoice
-from headcount.trials.training import Training
+from headcount.trials.task_choice import Training
 from headcount.trials.trial import Trial
 from headcount.models.architecture import Architecture
 from headcount.data.arrays import data_set

@@ -14,10 +14,9 @@ from headcount.cluster.connection import _set_token
 from headcount.cluster.description import here
 from headcount.cluster.reasons import reason_of
 from headcount.errors import ClusterLost, InvalidInput
-from headcount.running.events import FileProblem, Finished, GivenUp
+from headcount.running.executor import FileProblem, Finished, GivenUp
 from headcount.trials.machine import Machine
-from headcount.trials.pack import TooLarge
-from headcount.trials.planning import plan
+from headcount.trials.pack import TooLarge, plan
 
 CORE = Machine("cpu", "a core", lanes=1, memory=8 << 30)
 

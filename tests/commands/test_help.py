@@ -7,7 +7,7 @@ import jax
 import pytest
 
 from headcount.commands import cli
-from headcount.commands.engines import Engine
+from headcount.commands.training import Engine
 
 HEAVY = ("jax", "jaxlib", "numpy", "pandas", "pyarrow", "scipy", "equinox", "altair", "pydantic")
 

@@ -10,13 +10,13 @@ from tiny import tiny_grid
 
 from headcount.errors import InvalidInput
 from headcount.trials.machine import Machine
-from headcount.trials.planning import plan
+from headcount.trials.pack import plan
 
 PROGRAM = """
 import jax, numpy as np
 from headcount.trials.machine import Machine
 from headcount.engine.train import PackTraining
-from headcount.trials.planning import plan
+from headcount.trials.pack import plan
 from tiny import tiny_grid
 
 found = []

@@ -5,9 +5,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from headcount.estimate import bootstrap
-from headcount.estimate.bootstrap import interval_95, resampled
 from headcount.estimate.curve import Curve, Tried
+from headcount.results import bootstrap
+from headcount.results.bootstrap import interval_95, resampled
 
 
 @pytest.mark.parametrize("of", [np.mean, np.min])

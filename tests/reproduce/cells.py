@@ -10,8 +10,8 @@ from pathlib import Path
 from headcount.engine.train import train
 from headcount.reproduce.catalogue import ITEMS
 from headcount.reproduce.recipe import FULL
-from headcount.trials.outcome import Outcome
-from headcount.trials.training import Training
+from headcount.trials.row import Outcome
+from headcount.trials.task_choice import Training
 from headcount.trials.trial import Trial
 
 COMMITTED = Path(__file__).with_name("cells.json")

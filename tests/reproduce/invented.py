@@ -5,10 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from headcount.results.schema import table
+from headcount.results.shards import table
 from headcount.trials.machine import Machine
-from headcount.trials.outcome import Outcome
-from headcount.trials.row import Row
+from headcount.trials.row import Outcome, Row
 from headcount.trials.trial import Trial
 
 MACHINE = Machine("cpu", "nowhere", 1, 1 << 30)

@@ -11,7 +11,7 @@ from tiny import TINY_TRAINING
 from headcount.commands import cli
 from headcount.reproduce import recipe as recipes
 from headcount.reproduce.catalogue import ITEMS
-from headcount.trials.training import Training
+from headcount.trials.task_choice import Training
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from headcount.errors import HeadcountError
 from headcount.results.merge import merge
-from headcount.results.schema import table
+from headcount.results.shards import table
 from headcount.results.store import read_results
 from headcount.trials.row import ORDER, Row
 

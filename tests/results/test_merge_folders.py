@@ -17,7 +17,7 @@ from headcount.results.agreement import CIRCUMSTANCES, RESULTS
 from headcount.results.files import write_whole
 from headcount.results.lock import Locked
 from headcount.results.merge import MERGED, merge
-from headcount.results.schema import SCHEMA
+from headcount.results.shards import SCHEMA
 from headcount.results.store import Store, read_results
 
 HOST = socket.gethostname().partition(".")[0]

@@ -8,7 +8,7 @@ import pytest
 from reproduce.real.small import image_trial, ranking_trial
 from tiny import tiny_grid
 
-from headcount.results.schema import as_now, is_current, renamed_trials, upgraded
+from headcount.results.shards import as_now, is_current, renamed_trials, upgraded
 from headcount.version import ALGORITHM
 
 LATER = (

@@ -10,14 +10,14 @@ import pytest
 from merge_folders import keep_model, row, write_folder
 from tiny import tiny_grid
 
-from headcount.engine.device import this_machine
 from headcount.engine.train import initial_state
 from headcount.errors import StorageError
 from headcount.results import store as module
 from headcount.results.files import this_host, write_whole
 from headcount.results.lock import LOCK, Holder, Locked
 from headcount.results.store import Store
-from headcount.trials.planning import plan
+from headcount.trials.machine import this_machine
+from headcount.trials.pack import plan
 
 HOLDER = Path(__file__).parents[1] / "lock_holder.py"
 

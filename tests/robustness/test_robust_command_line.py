@@ -11,10 +11,9 @@ from robust_terminal import drawn, widest
 from headcount import Grid, Outcome, TaskChoice
 from headcount.commands.specfile import load
 from headcount.commands.terminal import LiveGrid
-from headcount.running.events import Advanced, FileProblem, Finished, GivenUp, Planned, Staffed
+from headcount.running.executor import Advanced, FileProblem, Finished, GivenUp, Planned, Staffed
 from headcount.trials.machine import Machine
-from headcount.trials.pack import Pack
-from headcount.trials.planning import plan
+from headcount.trials.pack import Pack, plan
 from headcount.trials.row import Row
 from headcount.trials.trial import Trial
 

@@ -14,11 +14,10 @@ import pytest
 from robust_support import Command, Result, checkpoints, marks, numbers, same, shards
 
 from headcount.commands.specfile import load
-from headcount.engine.device import this_machine
 from headcount.engine.train import PackTraining
 from headcount.results.store import Store, read_results
-from headcount.trials.pack import Pack
-from headcount.trials.planning import plan
+from headcount.trials.machine import this_machine
+from headcount.trials.pack import Pack, plan
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 

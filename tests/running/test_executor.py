@@ -7,8 +7,7 @@ from tiny import tiny_grid
 
 from headcount.results.lock import Locked
 from headcount.results.store import Store
-from headcount.running.events import Advanced, Finished, Planned
-from headcount.running.executor import Pace, run
+from headcount.running.executor import Advanced, Finished, Pace, Planned, run
 from headcount.running.sweep import sweep
 from headcount.trials.machine import Machine
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headcount.tasks.coordinates import Bowl, Projection
+from headcount.tasks.library import Bowl, Projection
 from headcount.tasks.registry import build
 from headcount.tasks.retrieval import RetrievalTask
 

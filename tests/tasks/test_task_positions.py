@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from headcount.errors import InvalidInput
-from headcount.tasks.positions import Positions, position_sets
+from headcount.tasks.retrieval import Positions, position_sets
 
 
 @pytest.mark.parametrize(

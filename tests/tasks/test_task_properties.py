@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from headcount.tasks.coordinates import Bowl
-from headcount.tasks.library import bowls, bowls_several, extremes, max_sum
+from headcount.tasks.library import Bowl, bowls, bowls_several, extremes, max_sum
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 

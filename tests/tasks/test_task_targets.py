@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from task_references import CASES, Case, reference_coordinates, reference_target
 
-from headcount.tasks.coordinates import Bowl, Projection
-from headcount.tasks.library import bowls, extremes, max_sum
+from headcount.tasks.library import Bowl, Projection, bowls, extremes, max_sum
 from headcount.tasks.registry import TASKS
 from headcount.tasks.retrieval import RetrievalTask
 

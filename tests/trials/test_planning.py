@@ -13,7 +13,7 @@ from headcount.engine.train import PackTraining
 from headcount.errors import InvalidInput
 from headcount.trials import planning as packing
 from headcount.trials.machine import Machine
-from headcount.trials.planning import plan
+from headcount.trials.pack import plan
 
 CPU = Machine("cpu", "a cpu", lanes=2, memory=4 << 30)
 GPU = Machine("gpu", "a gpu", lanes=1, memory=32 << 30)

@@ -27,8 +27,7 @@ from headcount.data.arrays import MIN_SAMPLES, DataSet, TargetType, data_set
 from headcount.estimate.evidence import estimate_of
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import MAX_HEADS, Estimate
-from headcount.running.events import FileProblem
-from headcount.running.executor import run
+from headcount.running.executor import FileProblem, run
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.validation import check_choice, check_integer
 

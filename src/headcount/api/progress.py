@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from headcount.estimate.stages import Stage
-from headcount.running.events import Advanced, Event, Finished, Planned
+from headcount.running.executor import Advanced, Event, Finished, Planned
 
 
 def is_interactive() -> bool:

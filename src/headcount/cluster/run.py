@@ -14,8 +14,7 @@ from headcount.cluster.worker_pool import WorkerPool, discover
 from headcount.engine.trainers import plan_all
 from headcount.errors import ClusterLost
 from headcount.results.store import Store
-from headcount.running.events import Event, FileProblem, Finished, GivenUp, Staffed
-from headcount.running.executor import left_to_do
+from headcount.running.executor import Event, FileProblem, Finished, GivenUp, Staffed, left_to_do
 from headcount.trials.machine import Machine
 from headcount.trials.pack import Pack, TooLarge
 from headcount.trials.trial import Trial

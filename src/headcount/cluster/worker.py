@@ -11,10 +11,9 @@ from typing import Any
 import jax
 
 from headcount.cluster.payload import Payload, unpack
-from headcount.engine.device import this_machine
 from headcount.engine.trainers import trainer_of
 from headcount.results.store import write_model
-from headcount.trials.machine import DeviceKind, Machine
+from headcount.trials.machine import DeviceKind, Machine, this_machine
 from headcount.trials.pack import Pack
 from headcount.trials.row import Row
 

@@ -12,7 +12,7 @@ from headcount.cluster.payload import without_data
 from headcount.cluster.reasons import reason_of
 from headcount.cluster.worker import train_pack
 from headcount.errors import InvalidInput
-from headcount.running.events import FileProblem
+from headcount.running.executor import FileProblem
 from headcount.trials.machine import DeviceKind, Machine
 from headcount.trials.pack import Pack
 

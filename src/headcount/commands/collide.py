@@ -50,8 +50,7 @@ def collide(
     from headcount.results.store import Store
     from headcount.tasks.registry import with_defaults
     from headcount.trials.grid import Grid
-    from headcount.trials.task_choice import TaskChoice
-    from headcount.trials.training import Training
+    from headcount.trials.task_choice import TaskChoice, Training
 
     choice = TaskChoice.of(task, **with_defaults(task, DEFAULTS, dimension=dimension, token_dim=token_dim))
     built = choice.build()
@@ -103,7 +102,7 @@ def _command(task: str, options: dict[str, Any]) -> str:
 def _summary(
     found: Sequence[dict[str, Any]], missing: Sequence[tuple[int, int]], command: str
 ) -> dict[str, Any]:
-    from headcount.engine.device import this_machine
+    from headcount.trials.machine import this_machine
     from headcount.version import versions
 
     return {

@@ -32,9 +32,9 @@ def rates(
     closest representations of sequences whose targets are 3 epsilon apart, beside
     k + 1. Takes about half a minute; minutes where F_0 must be fitted.
     """
-    from headcount.engine.device import this_machine
     from headcount.tasks.registry import build, with_defaults
     from headcount.theory.rates import gap_rates, geometric, guaranteed, parameter_rates
+    from headcount.trials.machine import this_machine
     from headcount.validation import check_number
     from headcount.version import versions
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from headcount.commands.engines import Address, Engine, EngineName
 from headcount.commands.options import INCOMPLETE, AsJson, Out
 from headcount.commands.report import refuse_estimate, report_on
+from headcount.commands.training import Address, Engine, EngineName
 
 
 def sweep(

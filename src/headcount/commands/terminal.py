@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from headcount.running.events import Advanced, Event, FileProblem, Finished, GivenUp, Planned, Staffed
+from headcount.running.executor import Advanced, Event, FileProblem, Finished, GivenUp, Planned, Staffed
 from headcount.trials.trial import Trial
 
 CELL_WIDTH = 11

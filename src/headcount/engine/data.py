@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 import equinox as eqx
@@ -10,12 +10,13 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from headcount.data.arrays import DataSet
 from headcount.errors import InvalidInput
 from headcount.models.network import Parameter as AnyArray
-from headcount.trials.task_choice import DATA, Task, TaskChoice, forget_built
-from headcount.trials.training import Training
+from headcount.trials.task_choice import DATA, Task, TaskChoice, Training, forget_built
 from headcount.trials.trial import Trial
+
+if TYPE_CHECKING:
+    from headcount.data.arrays import DataSet
 
 
 class Draw(NamedTuple):
@@ -45,7 +46,7 @@ class Draw(NamedTuple):
 
 
 # The splits of a data set for as long as the data set itself is in use: packs follow one another on the same.
-_last_splits: WeakKeyDictionary[DataSet, tuple[Draw, "Data"]] = WeakKeyDictionary()
+_last_splits: "WeakKeyDictionary[DataSet, tuple[Draw, Data]]" = WeakKeyDictionary()
 
 
 class Split(eqx.Module):
@@ -105,7 +106,7 @@ def _drawn(task: TaskChoice, length: int, draw: Draw) -> Data:
     return Data(train, validation, test, mean, deviation)
 
 
-def _split(own: DataSet, draw: Draw) -> Data:
+def _split(own: "DataSet", draw: Draw) -> Data:
     """A user's samples in an order that the seed of the data decides, cut into the three splits."""
     if draw.samples > len(own.x):
         raise InvalidInput(
@@ -126,7 +127,7 @@ def _split(own: DataSet, draw: Draw) -> Data:
     return Data(train, validation, test, mean, deviation)
 
 
-def _check_variation(own: DataSet, name: str, split: Split) -> None:
+def _check_variation(own: "DataSet", name: str, split: Split) -> None:
     """Errors are in units of what is not known before: in every split, y must vary."""
     constant = np.ptp(split.y, axis=0) == 0
     if constant.all() if own.classes else constant.any():

@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, UInt32
+from scipy.special import entr, logsumexp
 
 from headcount.engine.data import Data, Split
 from headcount.models.network import Parameter as AnyArray
 from headcount.models.pooling import pool_for_training
 from headcount.models.transformer import Padding, Transformer
-from headcount.trials.training import Loss, Training
+from headcount.trials.task_choice import Loss, Training
 from headcount.trials.trial import Trial
 
 Batch = tuple[Array, Array, Array | None]
@@ -195,3 +196,20 @@ def _loss_and_gradient(
     zero = (jnp.zeros(()), jax.tree.map(jnp.zeros_like, model))
     total, _ = jax.lax.scan(add, zero, parts)
     return jax.tree.map(lambda array: array / slices, total)
+
+
+Costs = Float[np.ndarray, "member sample"]
+
+
+def sample_costs(
+    predicted: Float[Array, "member sample output"], split: Split, datasets: np.ndarray, loss: Loss
+) -> Costs:
+    """Squared errors over the variance of y, or −log p over the entropy of the labels; in float64."""
+    truth = np.asarray(split.y, np.float64)[datasets]
+    outputs = np.asarray(predicted, np.float64)
+    if loss == "squared":
+        shares: Costs = ((outputs - truth) ** 2 / truth.var(axis=1, keepdims=True)).mean(axis=-1)
+        return shares
+    surprise = logsumexp(outputs, axis=-1) - (truth * outputs).sum(axis=-1)
+    relative: Costs = surprise / entr(truth.mean(axis=1)).sum(axis=-1, keepdims=True)
+    return relative

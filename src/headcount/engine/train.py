@@ -13,19 +13,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from headcount.engine.data import Data, data_of
-from headcount.engine.device import this_machine
 from headcount.engine.lanes import Program, compiled, for_each_member, on_all_devices, stack
-from headcount.engine.member import Conditions, Member, advance, predict, start
-from headcount.engine.metrics import sample_costs
-from headcount.engine.polish import polish
+from headcount.engine.member import Conditions, Member, advance, predict, sample_costs, start
 from headcount.models.architecture import Architecture
 from headcount.models.padding import pad, unpad
 from headcount.models.transformer import Padding, Transformer
-from headcount.trials.machine import Machine
-from headcount.trials.outcome import Outcome
-from headcount.trials.pack import TaskPack
-from headcount.trials.planning import plan
-from headcount.trials.training import Training
+from headcount.trials.machine import Machine, this_machine
+from headcount.trials.pack import TaskPack, plan
+from headcount.trials.row import Outcome
+from headcount.trials.task_choice import Training
 from headcount.trials.trial import TaskTrial, Trial
 
 # A program, what each member gives it, and what all of them share.
@@ -181,6 +177,8 @@ def polished(trial: Trial, outcome: Outcome) -> Outcome:
     if not trial.training.polish_steps or outcome.diverged:
         return outcome
     data, _ = data_of([trial])
+    from headcount.engine.polish import polish
+
     found = polish(outcome.model, data, 0, steps=trial.training.polish_steps)
     return replace(
         outcome,

@@ -10,9 +10,8 @@ from jaxtyping import Float
 from headcount.engine.train import PackTraining, initial_state
 from headcount.models.transformer import Transformer
 from headcount.trials.machine import Machine
-from headcount.trials.outcome import Outcome
-from headcount.trials.pack import Pack
-from headcount.trials.planning import plan
+from headcount.trials.pack import Pack, plan
+from headcount.trials.row import Outcome
 from headcount.trials.task_choice import Task, TaskChoice
 from headcount.trials.trial import TaskTrial, Trial
 

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import softmax
 
-from headcount.estimate.bootstrap import interval_95, resampled
+from headcount.results.bootstrap import interval_95, resampled
 
 WIDE = 3  # how many of the largest head counts the reference is taken from
 GOOD = 1.5  # times the best validation error among them

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from headcount.engine.device import this_machine
 from headcount.estimate.lengths import over_groups, over_two
 from headcount.estimate.salience import FAINT, GOOD_FIT, QUANTILE, SALIENT, Salience, salience
 from headcount.estimate.study import Study
@@ -20,6 +19,7 @@ from headcount.estimate.verdict import (
     decide,
 )
 from headcount.models.architecture import Architecture
+from headcount.trials.machine import this_machine
 
 if TYPE_CHECKING:
     from headcount.estimate.collisions import CollisionGaps

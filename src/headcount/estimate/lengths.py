@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from headcount.estimate.bootstrap import interval_95, resampled
 from headcount.estimate.curve import Curve, Point
+from headcount.results.bootstrap import interval_95, resampled
 
 GROUPS = 3
 RESAMPLES = 200

@@ -21,8 +21,7 @@ import pandas as pd
 
 from headcount.data.arrays import DataSet
 from headcount.engine.data import Split, data_of
-from headcount.engine.device import this_machine
-from headcount.engine.metrics import sample_costs
+from headcount.engine.member import sample_costs
 from headcount.errors import InvalidInput
 from headcount.estimate.curve import Curve, Tried
 from headcount.estimate.dimension_law import EARLY
@@ -33,6 +32,7 @@ from headcount.estimate.verdict import Estimate, decide
 from headcount.models.architecture import PositionInput
 from headcount.models.transformer import Transformer
 from headcount.results.store import Store
+from headcount.trials.machine import this_machine
 from headcount.trials.trial import TaskTrial
 
 MAX_POSITION_LENGTH = 256

@@ -14,8 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from headcount.extras import needed
-from headcount.models import saving
 from headcount.models.architecture import Architecture
 from headcount.models.network import Network, Parameter, uniform
 from headcount.models.pooling import Pool, pool, softmax
@@ -229,11 +227,15 @@ class Transformer(eqx.Module):
 
     def save(self, path: str | Path) -> None:
         """Write the model to one .npz file, without pickle; `Transformer.load` reads it back exactly."""
+        from headcount.models import saving
+
         saving.save(self, self.architecture, path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Transformer":
         """The model that `save` wrote."""
+        from headcount.models import saving
+
         return saving.load(path, lambda architecture: cls.initialise(architecture, seed=0))
 
     def to_torch(self) -> "TorchTransformer":
@@ -244,10 +246,13 @@ class Transformer(eqx.Module):
         if self.architecture.precision != "float32":
             # PyTorch has no precision of one module's products: torch.set_float32_matmul_precision is global.
             raise expected("precision", "float32 for a PyTorch module", self.architecture.precision)
+        from headcount.extras import needed
+        from headcount.models.saving import named_leaves
+
         needed("torch", extra="torch", purpose="to_torch")
         from headcount.models.torch_module import TorchTransformer
 
-        return TorchTransformer.of(self.architecture, saving.named_leaves(self))
+        return TorchTransformer.of(self.architecture, named_leaves(self))
 
     def _represent(
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None, pool: Pool

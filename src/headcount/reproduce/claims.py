@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from headcount.estimate.bootstrap import interval_95, resampled
 from headcount.reproduce.summary import at_selected_rate, polish_steps
+from headcount.results.bootstrap import interval_95, resampled
 
 RESAMPLES = 4000
 

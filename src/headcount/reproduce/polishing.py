@@ -6,15 +6,14 @@ from dataclasses import replace
 
 import pandas as pd
 
-from headcount.engine.device import this_machine
 from headcount.engine.train import polished
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe
 from headcount.reproduce.summary import CELL, finished, summarise
 from headcount.results.store import Store
-from headcount.trials.outcome import Outcome
+from headcount.trials.machine import this_machine
 from headcount.trials.pack import Pack
-from headcount.trials.row import Row
+from headcount.trials.row import Outcome, Row
 from headcount.trials.trial import Trial
 
 

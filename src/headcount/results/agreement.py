@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from math import isclose, isnan
 from typing import Any, NamedTuple
 
-from headcount.results.schema import SCHEMA
+from headcount.results.shards import SCHEMA
 
 SHORT_RUN = 300
 SHORT_TOLERANCE = 1e-3

@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 from headcount.errors import InvalidInput, StorageError
 from headcount.results.files import remove_leftovers, write_whole
 from headcount.results.kept_models import copy_models
-from headcount.results.schema import SCHEMA
-from headcount.results.shards import Unusable, read_shard
+from headcount.results.shards import SCHEMA, Unusable, read_shard
 from headcount.results.store import DAMAGED, Store
 from headcount.results.survey import Conflict, Report, Shard, Survey, records, shard_paths
 

@@ -26,11 +26,17 @@ from headcount.engine.trainers import trainer_of
 from headcount.errors import StorageError
 from headcount.results.files import TEMPORARY, remove_leftovers, write_whole
 from headcount.results.lock import writing
-from headcount.results.schema import SCHEMA, is_current, renamed_trials, table
-from headcount.results.shards import Unusable, read_parquet, read_shard
-from headcount.trials.outcome import Outcome
+from headcount.results.shards import (
+    SCHEMA,
+    Unusable,
+    is_current,
+    read_parquet,
+    read_shard,
+    renamed_trials,
+    table,
+)
 from headcount.trials.pack import Pack
-from headcount.trials.row import ORDER, Row
+from headcount.trials.row import ORDER, Outcome, Row
 from headcount.trials.trial import Trial
 from headcount.version import ALGORITHM
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from headcount.results.store import Store
-from headcount.running.events import FileProblem
-from headcount.running.executor import run
+from headcount.running.executor import FileProblem, run
 from headcount.trials.trial import Trial
 
 

@@ -1,7 +1,7 @@
 """The named tasks. All tokens of a sequence are independent; z stands for the coordinates zbar."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import ParamSpec
 
@@ -10,12 +10,45 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from headcount.tasks.coordinates import Bowl, Projection
 from headcount.tasks.placement import place_directions, place_wells
-from headcount.tasks.positions import position_sets
 from headcount.tasks.registry import register_task
-from headcount.tasks.retrieval import OuterFunction, RetrievalTask
+from headcount.tasks.retrieval import OuterFunction, RetrievalTask, position_sets
 from headcount.validation import check_integer
+
+
+@dataclass(frozen=True)
+class Projection:
+    """f(x) = a·x: the extent of a token in one direction.
+
+    >>> Projection((1.0, -2.0))(jnp.array([3.0, 1.0]))
+    Array(1., dtype=float32)
+    """
+
+    direction: tuple[float, ...]
+
+    def __call__(self, token: Float[Array, " token_dim"]) -> Float[Array, ""]:
+        """f(token), in the precision of the token."""
+        return jnp.sum(jnp.asarray(self.direction, token.dtype) * token)
+
+
+@dataclass(frozen=True)
+class Bowl:
+    """f(x) = |x − w|² / max_{u in [0,1]^d} |u − w|²: how far a token is from a well w.
+
+    The cube's farthest point from w is a corner, one coordinate at a time, so f fills [0, 1] exactly.
+    Inside the cube w is the only minimiser, and the Hessian there is a positive multiple of the identity.
+
+    >>> Bowl((0.5, 0.5))(jnp.array([0.5, 0.0]))
+    Array(0.5, dtype=float32)
+    """
+
+    well: tuple[float, ...]
+
+    def __call__(self, token: Float[Array, " token_dim"]) -> Float[Array, ""]:
+        """f(token), in the precision of the token."""
+        farthest = sum(max(entry, 1 - entry) ** 2 for entry in self.well)
+        return jnp.sum((token - jnp.asarray(self.well, token.dtype)) ** 2) / farthest
+
 
 Vectors = str | Sequence[Sequence[float]] | Float[np.ndarray, "dimension token_dim"]
 PositionChoice = str | Sequence[int | str | Sequence[int]]

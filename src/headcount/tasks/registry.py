@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from headcount.errors import InvalidInput
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.tasks.source import code_version
 from headcount.validation import expected, shown
 
 _Builder = TypeVar("_Builder", bound=Callable[..., RetrievalTask])
@@ -64,7 +63,11 @@ def task_version(name: str) -> str:
     >>> task_version("bowls") == task_version("max_sum")
     False
     """
-    return VERSIONS[name] if name in VERSIONS else code_version(name, _known(name))
+    if name in VERSIONS:
+        return VERSIONS[name]
+    from headcount.tasks.source import code_version
+
+    return code_version(name, _known(name))
 
 
 def with_defaults(name: str, defaults: Mapping[str, Any], **given: Any) -> dict[str, Any]:

@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 from reproduce.real.small import image_trial, images, ranking_trial, rankings
 
-from headcount.engine.device import this_machine
 from headcount.engine.trainers import plan_all
 from headcount.errors import InvalidInput
 from headcount.reproduce.real.images import its_own_keys
 from headcount.reproduce.real.trial import problem_of, samples_of, train_real
 from headcount.results.store import Store, read_results
 from headcount.running.executor import run
-from headcount.trials.machine import Machine
+from headcount.trials.machine import Machine, this_machine
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 

@@ -10,7 +10,6 @@ from reproduce.real.small import images, ranking_trial, rankings
 from typer.testing import CliRunner
 
 from headcount.commands.cli import app
-from headcount.engine.device import this_machine
 from headcount.errors import InvalidInput
 from headcount.reproduce.catalogue import REAL_ITEMS
 from headcount.reproduce.real.transition import right_answers, transitions
@@ -29,9 +28,9 @@ from headcount.reproduce.real.variants import (
 )
 from headcount.reproduce.recipe import FULL, QUICK
 from headcount.results.store import Store
-from headcount.trials.outcome import Outcome
+from headcount.trials.machine import this_machine
 from headcount.trials.pack import Pack
-from headcount.trials.row import Row
+from headcount.trials.row import Outcome, Row
 
 
 def bound(name):

@@ -8,11 +8,9 @@ import pytest
 from jaxtyping import Array
 
 from headcount.errors import InvalidInput
-from headcount.tasks.coordinates import Bowl
-from headcount.tasks.library import bowls, extremes, max_sum
-from headcount.tasks.positions import Positions
+from headcount.tasks.library import Bowl, bowls, extremes, max_sum
 from headcount.tasks.registry import build
-from headcount.tasks.retrieval import RetrievalTask
+from headcount.tasks.retrieval import Positions, RetrievalTask
 from headcount.theory.assumptions.checks import check_assumptions
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")

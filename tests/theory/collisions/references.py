@@ -13,8 +13,7 @@ from hypothesis import settings
 
 from headcount.models.architecture import Architecture
 from headcount.models.transformer import Transformer
-from headcount.tasks.coordinates import Bowl, Projection
-from headcount.tasks.library import bowls, bowls_several, extremes, max_sum
+from headcount.tasks.library import Bowl, Projection, bowls, bowls_several, extremes, max_sum
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.landscape import survey
 from headcount.theory.collisions.region import Region

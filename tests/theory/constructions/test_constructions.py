@@ -17,8 +17,7 @@ from models.model_references import reference
 from scipy.special import lambertw
 
 from headcount.errors import InvalidInput
-from headcount.tasks.coordinates import Projection
-from headcount.tasks.library import bowls, bowls_product, extremes, max_sum
+from headcount.tasks.library import Projection, bowls, bowls_product, extremes, max_sum
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.constructions.construction import Construction
 from headcount.theory.constructions.memorise import memorise

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from headcount.estimate.bootstrap import resampled
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.paper import Cells
 from headcount.reproduce.real.noise import LEARNT, allowed, noise_of
+from headcount.results.bootstrap import resampled
 
 RESAMPLES = 2000
 FADED = 0.1  # of the largest gap between lengths: below that, length no longer matters

@@ -21,9 +21,9 @@ from headcount.engine.train import Call, ChunkByChunk
 from headcount.estimate.salience import QUANTILE, SALIENT, Salience
 from headcount.reproduce.real.problem import KEPT, Answers, Model, Problem, Samples
 from headcount.trials.machine import Machine
-from headcount.trials.outcome import Outcome
 from headcount.trials.pack import Pack
-from headcount.trials.training import Training
+from headcount.trials.row import Outcome
+from headcount.trials.task_choice import Training
 
 
 class Learner(eqx.Module):

@@ -17,10 +17,8 @@ from headcount.reproduce.real.pooled import PooledRanking
 from headcount.reproduce.real.problem import Model, Problem, Samples
 from headcount.reproduce.real.training import Learner, RealTraining, initial_learners
 from headcount.trials.machine import Machine
-from headcount.trials.pack import Pack, TooLarge
-from headcount.trials.planning import COSTS, SOFTMAX, cut, max_in_time
-from headcount.trials.task_choice import Task
-from headcount.trials.training import Training
+from headcount.trials.pack import COSTS, SOFTMAX, Pack, TooLarge, cut, max_in_time
+from headcount.trials.task_choice import Task, Training
 from headcount.trials.trial import Trial
 from headcount.validation import check_integer
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from headcount.errors import InvalidInput
-from headcount.tasks.coordinates import Bowl, Projection
+from headcount.tasks.library import Bowl, Projection
 from headcount.tasks.retrieval import CoordinateFunction, Extremum, RetrievalTask
 from headcount.theory.constructions.shallow import Shallow, non_negative, parabolas
 from headcount.theory.constructions.structure import network_of

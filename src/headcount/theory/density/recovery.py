@@ -13,9 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from headcount.tasks.coordinates import Projection
-from headcount.tasks.positions import Positions
-from headcount.tasks.retrieval import Extremum
+from headcount.tasks.library import Projection
+from headcount.tasks.retrieval import Extremum, Positions
 
 
 def set_size(length: int) -> int:
