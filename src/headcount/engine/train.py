@@ -82,6 +82,15 @@ class ChunkByChunk(ABC):
             for_each_member(*self._advancing(periods), self.machine, tuned=self.tuned)
         )
 
+    @property
+    @abstractmethod
+    def errors(self) -> Float[np.ndarray, " member"]:
+        """The error of each member so far."""
+
+    @abstractmethod
+    def outcomes(self) -> list[Outcome]:
+        """What became of each member."""
+
     @abstractmethod
     def _advancing(self, periods: int) -> Call:
         """The program that advances members, with what it is given."""

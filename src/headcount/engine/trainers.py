@@ -2,48 +2,14 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
-from jaxtyping import Float
-
-from headcount.engine.train import PackTraining, initial_state
+from headcount.engine.train import ChunkByChunk, PackTraining, initial_state
 from headcount.models.transformer import Transformer
 from headcount.trials.machine import Machine
 from headcount.trials.pack import Pack, plan
-from headcount.trials.row import Outcome
 from headcount.trials.task_choice import Task, TaskChoice
 from headcount.trials.trial import TaskTrial, Trial
-
-
-class PackInTraining(Protocol):
-    """A pack under way, one chunk at a time; `state` is all that must be kept to go on."""
-
-    state: Any
-
-    @property
-    def step(self) -> int:
-        """How many steps every member has made."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether all steps are made."""
-
-    @property
-    def errors(self) -> Float[np.ndarray, " member"]:
-        """The error of each member so far."""
-
-    def compile(self) -> float:
-        """Make its programs ready; returns the seconds it took."""
-
-    def chunk(self) -> None:
-        """Advance every member a little."""
-
-    def finish(self) -> None:
-        """Make all steps that are left."""
-
-    def outcomes(self) -> list[Outcome]:
-        """What became of each member."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +23,7 @@ class Trainer:
     """
 
     plan: Callable[[Iterable[Any], Machine], Sequence[Pack]]
-    train: Callable[..., PackInTraining]
+    train: Callable[..., ChunkByChunk]
     start: Callable[[Any], Any]
     blank: Callable[[Any], Any]
 
