@@ -11,7 +11,7 @@ from tiny import tiny_grid
 from headcount.engine.member import advance
 from headcount.engine.train import PackTraining
 from headcount.errors import InvalidInput
-from headcount.trials import planning as packing
+from headcount.trials import pack as packing
 from headcount.trials.machine import Machine
 from headcount.trials.pack import plan
 
