@@ -1,6 +1,8 @@
 """Modules of headcount that a command loads in a fresh process: `python benchmarks/loaded_modules.py`.
 
-Each command really runs, to its page, with members small enough to be trained in seconds.
+Each command really runs, to its page, with members small enough to be trained in seconds. The data of the
+small demo retrieves one thing: its members are too small for the demo's three, and an answer in doubt loads the
+search for collisions, which the demo never does.
 """
 
 import argparse
@@ -29,7 +31,7 @@ from headcount.estimate import members, study
 small = members.MemberRecipe(
     steps=100, batch_size=32, starts=((1e-2, 0),), more_starts=((1e-2, 1),), width=12, hidden=8, max_heads=3
 )
-study.MemberRecipe, demo.SAMPLES, demo.LENGTH = (lambda: small), 400, 4
+study.MemberRecipe, demo.SAMPLES, demo.LENGTH, demo.DIMENSION = (lambda: small), 400, 4, 1
 """
 SMALL_RECIPE = """
 from dataclasses import replace

@@ -5,6 +5,7 @@ import inspect
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -173,10 +174,12 @@ class HeadCount:
         with FitProgress(shown=shown) as progress:
             for stage in study.stages():
                 progress.begin(stage)
-                for event in run(stage.trials, study.store, keep_models=True):
-                    progress.note(event)
-                    if isinstance(event, FileProblem):
-                        warnings.warn(event.line, stacklevel=4)
+                # Closed even where a traceback keeps it alive: after Ctrl-C in a notebook the folder is free.
+                with closing(run(stage.trials, study.store, keep_models=True)) as events:
+                    for event in events:
+                        progress.note(event)
+                        if isinstance(event, FileProblem):
+                            warnings.warn(event.line, stacklevel=4)
 
     if not TYPE_CHECKING:  # a type checker refuses unknown names by itself
 
