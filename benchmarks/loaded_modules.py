@@ -1,8 +1,8 @@
 """Modules of headcount that a command loads in a fresh process: `python benchmarks/loaded_modules.py`.
 
 Each command really runs, to its page, with members small enough to be trained in seconds. The data of the
-small demo retrieves one thing: its members are too small for the demo's three, and an answer in doubt loads the
-search for collisions, which the demo never does.
+small demo retrieves one thing, not three, for which its members are too small: an answer in doubt would load
+the search for collisions, which the demo never does.
 """
 
 import argparse
