@@ -3,7 +3,7 @@
 from functools import cache
 from importlib.metadata import version
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 ALGORITHM = 1
 """The version of the training algorithm; it rises only when results change beyond the stated promise."""
 
