@@ -1,17 +1,15 @@
 import doctest
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headcount.errors import InvalidInput
-from headcount.theory.bounds import Bounds, bounds
+from headcount.theory.bounds import bounds
 from headcount.theory.setting import LARGEST, Setting
 from headcount.theory.theorem import (
     conjecture,
@@ -26,25 +24,24 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "theory" / "bounds.md"
 quickly = settings(max_examples=60, deadline=None)
 
 
-def stated(**numbers: int) -> Setting:
+def stated(**numbers):
     """The paper's synthetic setting at its largest length, with some numbers changed."""
     return Setting(**({"dimension": 4, "heads": 3, "head_dim": 8, "length": 128} | numbers))
 
 
-def plain_exponent(setting: Setting, m: Fraction) -> Fraction:
+def plain_exponent(setting, m):
     """The formula of the theorem, letter by letter."""
     s, n, D = setting.heads, setting.head_dim, setting.dimension
     return (m - s - D + 1) / Fraction((n + 1) * s + 1) - 1
 
 
 @st.composite
-def too_few_heads(draw: st.DrawFn, most: int = 40) -> Setting:
-    dimension = draw(st.integers(2, most))
-    length = draw(st.integers(1, 4000))
+def too_few_heads(draw, max_dimension=40):
+    dimension, length = draw(st.integers(2, max_dimension)), draw(st.integers(1, 4000))
     return Setting(
         dimension=dimension,
         heads=draw(st.integers(1, dimension - 1)),
-        head_dim=draw(st.integers(1, most)),
+        head_dim=draw(st.integers(1, max_dimension)),
         length=length,
         smallest_set=draw(st.integers(1, length)),
     )
@@ -65,20 +62,13 @@ any_setting = st.builds(
 )
 
 
-def found(setting: Setting) -> Bounds:
+def found(setting):
     return bounds(**vars(setting))
-
-
-def test_the_checked_numbers_at_length_128() -> None:
-    assert lower_bound_as_stated(stated()).exponent == float(Fraction(-2, 28))
-    assert lower_bound(stated()).exponent == float(Fraction(94, 28))
-    assert lower_bound(stated()).exponent == pytest.approx(3.36, abs=0.005)
-    assert not lower_bound(stated()).vacuous
 
 
 @quickly
 @given(too_few_heads())
-def test_both_exponents_are_the_formula_exactly(setting: Setting) -> None:
+def test_both_exponents_are_the_formula_exactly(setting):
     assert lower_bound(setting).exponent == float(plain_exponent(setting, Fraction(setting.smallest_set)))
     everywhere = replace(setting, smallest_set=None)
     quarter = plain_exponent(setting, Fraction(setting.length, 4))
@@ -88,8 +78,8 @@ def test_both_exponents_are_the_formula_exactly(setting: Setting) -> None:
 
 @quickly
 @given(too_few_heads())
-def test_k_rises_with_the_smallest_set_and_falls_with_heads_and_their_size(setting: Setting) -> None:
-    def changed(name: str) -> float:
+def test_k_rises_with_the_smallest_set_and_falls_with_heads_and_their_size(setting):
+    def changed(name):
         return lower_bound(replace(setting, **{name: getattr(setting, name) + 1})).exponent
 
     assume(setting.heads + 1 < setting.dimension)
@@ -99,26 +89,23 @@ def test_k_rises_with_the_smallest_set_and_falls_with_heads_and_their_size(setti
 
 
 @settings(max_examples=25, deadline=None)
-@given(too_few_heads(most=6), st.fractions(Fraction(1, 8), 1, max_denominator=9))
-def test_the_smallest_length_is_the_first_with_a_positive_exponent(setting: Setting, share: Fraction) -> None:
+@given(too_few_heads(max_dimension=6), st.fractions(Fraction(1, 8), 1, max_denominator=9))
+def test_the_smallest_length_is_the_first_with_a_positive_exponent(setting, share):
     claimed = lower_bound(setting, share=share).positive_from
-    lengths = range(1, claimed + 20)
-    positive = [T for T in lengths if plain_exponent(setting, share * T) > 0]
+    positive = [T for T in range(1, claimed + 20) if plain_exponent(setting, share * T) > 0]
     assert positive == list(range(claimed, claimed + 20))
 
 
-def test_a_vacuous_reason_names_the_length_at_which_it_ends() -> None:
+def test_a_vacuous_reason_names_the_length_at_which_it_ends():
     for bound, first in ((lower_bound_as_stated, 137), (lower_bound, 35)):
         assert f"so T >= {first}" in bound(stated(length=34)).reason
-        assert bound(stated(length=first - 1)).vacuous
-        assert not bound(stated(length=first)).vacuous
-    kept = lower_bound(stated(smallest_set=20))
-    assert "so T >= 218, while m / T stays 5/32" in kept.reason
+        assert bound(stated(length=first - 1)).vacuous and not bound(stated(length=first)).vacuous
+    assert "so T >= 218, while m / T stays 5/32" in lower_bound(stated(smallest_set=20)).reason
 
 
 @quickly
 @given(too_few_heads())
-def test_an_exponent_never_comes_without_its_caveat(setting: Setting) -> None:
+def test_an_exponent_never_comes_without_its_caveat(setting):
     bound = lower_bound(setting)
     assert bound.vacuous == bound.reason.startswith("vacuous at this T") == (bound.exponent <= 0)
     assert bound.five_layers * 4 == bound.exponent
@@ -126,15 +113,14 @@ def test_an_exponent_never_comes_without_its_caveat(setting: Setting) -> None:
     assert bound.vacuous != ("d, D << T << 1/eps" in bound.reason)
 
 
-@pytest.mark.parametrize("heads", [4, 5, 100])
-def test_enough_heads_have_no_lower_bound(heads: int) -> None:
-    for bound in (lower_bound(stated(heads=heads)), lower_bound_as_stated(stated(heads=heads))):
-        assert (bound.exponent, bound.positive_from, bound.five_layers) == (None, None, None)
-        assert bound.vacuous
-        assert f"h = {heads} is not below D = 4" in bound.reason
+def test_enough_heads_or_several_layers_have_no_lower_bound():
+    for changed, reason in (({"heads": 4}, "h = 4 is not below D = 4"), ({"layers": 2}, "one layer")):
+        for bound in (lower_bound(stated(**changed)), lower_bound_as_stated(stated(**changed))):
+            assert (bound.exponent, bound.positive_from, bound.five_layers) == (None, None, None)
+            assert bound.vacuous and reason in bound.reason
 
 
-def test_the_stated_form_needs_sets_of_a_quarter() -> None:
+def test_the_stated_form_needs_sets_of_a_quarter():
     small, quarter = stated(length=1024, smallest_set=255), stated(length=1024, smallest_set=256)
     assert lower_bound_as_stated(small).exponent is None
     assert "T/4 = 256 positions, the smallest has 255" in lower_bound_as_stated(small).reason
@@ -144,17 +130,18 @@ def test_the_stated_form_needs_sets_of_a_quarter() -> None:
 
 @quickly
 @given(any_setting)
-def test_enough_heads_cost_gamma_where_the_conditions_hold(setting: Setting) -> None:
+def test_enough_heads_cost_gamma_where_the_conditions_hold(setting):
     bound = enough_heads(setting)
     applies = setting.layers == 1 and setting.heads >= setting.dimension and setting.head_dim >= 2
     assert bound.exponent == (setting.gamma if applies else None)
     assert bound.vacuous != applies
     assert applies == (f"max(d, D) = {max(setting.token_dim, setting.dimension)}" in bound.reason)
+    assert setting.layers == 1 or "one layer" in bound.reason
 
 
 @quickly
 @given(any_setting, st.integers(-1, 1), st.integers(1, 2))
-def test_a_wide_head_costs_one_more(setting: Setting, off: int, layers: int) -> None:
+def test_a_wide_head_costs_one_more(setting, off, layers):
     needed = setting.length * setting.token_dim
     setting = replace(setting, head_dim=max(1, needed + off), layers=layers)
     bound = wide_head(setting)
@@ -162,44 +149,31 @@ def test_a_wide_head_costs_one_more(setting: Setting, off: int, layers: int) -> 
     assert bound.vacuous != applies
     assert bound.exponent == (1 + setting.gamma if applies else None)
     assert bound.sharper == (max(1, setting.gamma) if applies else None)
-    assert bound.sharper is None or bound.sharper < bound.exponent
+    assert layers == 1 or "one layer" in bound.reason
 
 
 @quickly
 @given(any_setting)
-def test_no_setting_has_a_lower_exponent_above_an_upper_one(setting: Setting) -> None:
+def test_no_setting_has_both_a_lower_and_an_upper_exponent(setting):
     answer = found(setting)
-    uppers = [
-        bound.exponent for bound in (answer.enough_heads, answer.wide_head) if bound.exponent is not None
-    ]
-    if uppers:
-        assert answer.lower.vacuous
-        assert answer.lower_as_stated.vacuous
+    if not (answer.enough_heads.vacuous and answer.wide_head.vacuous):
+        assert answer.lower.vacuous and answer.lower_as_stated.vacuous
 
 
 @quickly
 @given(any_setting)
-def test_the_conjecture_gives_a_form_and_no_number(setting: Setting) -> None:
+def test_the_conjecture_gives_a_form_and_no_number(setting):
     answer = conjecture(setting)
     asks = setting.layers > 1 and setting.layers * setting.heads < setting.dimension
     assert answer.vacuous != asks
     assert (answer.form in answer.reason) == asks
     assert ("unproved" in answer.reason and "unknown" in answer.reason) == asks
     assert f"a_{setting.layers} * T^b_{setting.layers} / (n*h)" in answer.form
-    enough = [h for h in range(1, 13) if setting.layers * h >= setting.dimension]
-    assert answer.heads_needed == enough[0]
+    assert answer.heads_needed == min(h for h in range(1, 13) if setting.layers * h >= setting.dimension)
 
 
-def test_several_layers_have_no_theorem() -> None:
-    answer = found(stated(layers=2))
-    for bound in (answer.lower, answer.lower_as_stated, answer.enough_heads, answer.wide_head):
-        assert bound.exponent is None
-        assert bound.vacuous
-        assert "one layer" in bound.reason
-
-
-@pytest.mark.parametrize("length", [*range(1, 300, 7), 99, 100, 128, 249, 250, 499, 500, 849, 850, 5000])
-def test_corollary_1_by_brute_force(length: int) -> None:
+@pytest.mark.parametrize("length", [1, *range(99, 300, 7), 99, 100, 249, 250, 499, 500, 849, 850, 5000])
+def test_corollary_1_by_brute_force(length):
     sizes = range(1, 12)
     pairs = {(one, two) for one in sizes for two in sizes if Fraction(length, 50) >= one**2 + two**2}
     for dimension in (1, 2, 3, 4):
@@ -214,7 +188,7 @@ def test_corollary_1_by_brute_force(length: int) -> None:
 
 @quickly
 @given(any_setting)
-def test_json_holds_all_and_leads_back(setting: Setting) -> None:
+def test_json_holds_all_and_leads_back(setting):
     answer = found(setting)
     loaded = json.loads(answer.to_json())
     assert bounds(**loaded["setting"]) == answer
@@ -237,45 +211,33 @@ huge = st.builds(
 
 @quickly
 @given(any_setting | huge)
-def test_the_table_has_every_reason_within_80_columns(setting: Setting) -> None:
+def test_the_table_has_every_reason_within_80_columns(setting):
     answer = found(setting)
     lines = str(answer).splitlines()
     assert max(map(len, lines)) <= 80
-    words = "".join(line[line.find("  ") :] for line in lines)
-    squeezed = "".join(words.split())
+    squeezed = "".join("".join(line[line.find("  ") :] for line in lines).split())
     for _, _, reason in answer.rows():
         assert "".join(reason.split()) in squeezed
 
 
 @pytest.mark.parametrize(
-    ("wrong", "words"),
+    ("attempt", "words"),
     [
-        ({"heads": -1}, "heads: expected an integer from 1 to"),
-        ({"length": 10**400}, "length: expected an integer from 1 to 1073741824, got 1000"),
-        ({"smallest_set": 129}, "smallest_set: expected an integer from 1 to 128, got 129"),
-        ({"gamma": float("nan")}, "gamma: expected a finite number > 0, got nan"),
+        (lambda: stated(heads=-1), "heads: expected an integer from 1 to"),
+        (lambda: stated(length=10**400), "length: expected an integer from 1 to 1073741824, got 1000"),
+        (lambda: stated(smallest_set=129), "smallest_set: expected an integer from 1 to 128, got 129"),
+        (lambda: stated(gamma=float("nan")), "gamma: expected a finite number > 0, got nan"),
+        (lambda: lower_bound(stated(), share=Fraction(5, 4)), "share: expected"),
+        (lambda: uniqueness(dimension=0, length=128), "dimension: expected"),
+        (lambda: uniqueness(dimension=4, length=0), "length: expected"),
     ],
 )
-def test_invalid_input_is_refused_in_one_line(wrong: dict[str, Any], words: str) -> None:
+def test_invalid_input_is_refused_in_one_line(attempt, words):
     with pytest.raises(InvalidInput, match=words) as refusal:
-        bounds(**({"dimension": 4, "heads": 3, "head_dim": 8, "length": 128} | wrong))
+        attempt()
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    "attempt",
-    [
-        lambda: lower_bound(stated(), share=Fraction(5, 4)),
-        lambda: uniqueness(dimension=0, length=128),
-        lambda: uniqueness(dimension=4, length=0),
-    ],
-)
-def test_single_bounds_refuse_too(attempt: Callable[[], object]) -> None:
-    with pytest.raises(InvalidInput, match="expected"):
-        attempt()
-
-
-def test_the_examples_of_the_document_run() -> None:
+def test_the_examples_of_the_document_run():
     done = doctest.testfile(str(DOCUMENT), module_relative=False)
-    assert done.attempted > 5
-    assert done.failed == 0
+    assert done.attempted > 5 and done.failed == 0

@@ -1,6 +1,3 @@
-from collections.abc import Iterator
-
-import jax
 import pytest
 from theory.collisions.references import landscape_of
 
@@ -8,14 +5,5 @@ from headcount.theory.collisions import pigeonhole as pigeonhole_module
 
 
 @pytest.fixture(autouse=True)
-def _one_search_per_task(monkeypatch: pytest.MonkeyPatch) -> None:
+def _one_search_per_task(monkeypatch, compiled_quickly):
     monkeypatch.setattr(pigeonhole_module, "survey", landscape_of)
-
-
-@pytest.fixture(autouse=True)
-def _compiled_quickly() -> Iterator[None]:
-    """Programs that run once for a moment need no more than to be right."""
-    before = jax.config.values["jax_disable_most_optimizations"]
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)

@@ -1,23 +1,20 @@
 """Small tasks and models to collide, and what they compute in plain NumPy."""
 
-import math
-from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import settings
+from models.model_references import double, reference
 
 from headcount.models.architecture import Architecture
 from headcount.models.transformer import Transformer
 from headcount.tasks.library import Bowl, Projection, bowls, bowls_several, extremes, max_sum
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.landscape import survey
-from headcount.theory.collisions.region import Region
-from headcount.theory.collisions.segments import Segment, segments_of
+from headcount.theory.collisions.segments import segments_of
 
 LENGTH = 8
 quickly = settings(max_examples=50, deadline=None)
@@ -26,7 +23,7 @@ quickly = settings(max_examples=50, deadline=None)
 landscape_of = cache(survey)
 
 
-def distance(token: jax.Array) -> jax.Array:
+def distance(token):
     """To (1, 0), where the gradient is not a number."""
     return jnp.linalg.norm(token - jnp.asarray([1.0, 0.0]))
 
@@ -52,22 +49,22 @@ TASKS = {
 by_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS.keys())
 
 
-def segments(task: RetrievalTask) -> tuple[Segment, ...]:
+def segments(task):
     with jax.enable_x64(True):
         return segments_of(task, landscape_of(task, seed=0))
 
 
-def small(task: RetrievalTask, *, seed: int = 0, **options: Any) -> Transformer:
+def small(task, *, seed=0, **options):
     sizes = {"heads": 1, "head_dim": 3, "encoder_hidden": (6,), "readout_hidden": (5,)}
     shape = Architecture(token_dim=task.token_dim, output_dim=task.output_dim, **(sizes | options))
-    return Transformer.initialise(shape, seed=seed)
+    return double(Transformer.initialise(shape, seed=seed))
 
 
-def double(model: Transformer) -> Transformer:
-    return jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), model)
+def positional(task, *, length=LENGTH, **options):
+    return small(task, positions="one_hot", length=length, beta=3.0, **options)
 
 
-def coordinate(function: object, x: np.ndarray) -> np.ndarray:
+def coordinate(function, x):
     """Each f_i of every token, by its formula."""
     if isinstance(function, Bowl):
         farthest = sum(max(entry, 1 - entry) ** 2 for entry in function.well)
@@ -78,7 +75,7 @@ def coordinate(function: object, x: np.ndarray) -> np.ndarray:
     return np.sqrt(((x - [1, 0]) ** 2).sum(axis=1))
 
 
-def targets(task: RetrievalTask, x: np.ndarray) -> np.ndarray:
+def targets(task, x):
     """F_0 of the extrema, in plain NumPy."""
     z = []
     for function, extremum, positions in zip(
@@ -91,13 +88,10 @@ def targets(task: RetrievalTask, x: np.ndarray) -> np.ndarray:
     return np.array(several if task.name == "bowls_several" else [sum(z)])
 
 
-def scores_and_values(model: Transformer, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def scores_and_values(model, x):
     """β (W_Q,i c0)·(W_K,i P(x(t), t)) and W_V,i P(x(t), t) for one layer, in plain NumPy."""
     shape = model.architecture
-    activation: Callable[[np.ndarray], np.ndarray] = {
-        "relu": lambda rows: np.maximum(rows, 0),
-        "tanh": np.tanh,
-    }[shape.encoder_activation]
+    activation = {"relu": lambda rows: np.maximum(rows, 0), "tanh": np.tanh}[shape.encoder_activation]
     rows = np.concatenate([x, np.eye(len(x), shape.position_features)], axis=1)
     layers = list(zip(model.encoder.weights, model.encoder.biases, strict=True))
     for weight, bias in layers[:-1]:
@@ -110,32 +104,23 @@ def scores_and_values(model: Transformer, x: np.ndarray) -> tuple[np.ndarray, np
     return shape.logit_scale * np.einsum("hn,htn->ht", query, keys), values.transpose(0, 2, 1)
 
 
-def softmax(scores: np.ndarray) -> np.ndarray:
-    mass = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return mass / mass.sum(axis=-1, keepdims=True)
+def apart(model, task, first, second):
+    """The gap of each output of the target, and the distance of both representations."""
+    one, other = (reference(model, x).representation for x in (first, second))
+    return np.abs(targets(task, first) - targets(task, second)), np.linalg.norm(one - other)
 
 
-def representation(model: Transformer, x: np.ndarray) -> np.ndarray:
-    scores, values = scores_and_values(model, x)
-    averages = np.einsum("ht,hnt->hn", softmax(scores), values)
-    return model.class_token + np.einsum("ehn,hn->e", model.attention.output, averages)
-
-
-def data(task: RetrievalTask, count: int, *, length: int = LENGTH, seed: int = 0) -> np.ndarray:
+def data(task, count, *, length=LENGTH, seed=0):
     random = np.random.default_rng(seed)
     draw = random.uniform if task.distribution == "uniform" else random.normal
     return draw(size=(count, length, task.token_dim))
 
 
-def plainly_inside(region: Region, x: np.ndarray) -> bool:
-    norms = [math.sqrt(sum(entry**2 for entry in token)) for token in x]
+def plainly_inside(region, x):
+    norms = np.sqrt((x**2).sum(axis=1))
     if not all(region.norms[0] - 1e-9 <= norm <= region.norms[1] + 1e-9 for norm in norms):
         return False
     if region.distribution == "uniform":
         return all(-1e-9 <= entry <= 1 + 1e-9 for entry in x.ravel())
-    likelihood = -sum(norm**2 for norm in norms) / 2
+    likelihood = -sum(norms**2) / 2
     return region.likelihoods[0] - 1e-9 <= likelihood <= region.likelihoods[1] + 1e-9
-
-
-def positional(task: RetrievalTask, *, length: int = LENGTH, **options: Any) -> Transformer:
-    return double(small(task, positions="one_hot", length=length, beta=3.0, **options))

@@ -1,33 +1,16 @@
 """The region of the data, and refinement inside it."""
 
-from functools import cache
-from typing import NamedTuple
-
 import jax
 import numpy as np
 import pytest
-from theory.collisions.references import (
-    BOWLS,
-    EXTREMES,
-    LENGTH,
-    NORMAL,
-    SEVERAL,
-    data,
-    double,
-    plainly_inside,
-    representation,
-    small,
-    targets,
-)
+import theory.collisions.references as plain
+from models.model_references import reference
+from theory.collisions.references import BOWLS, EXTREMES, LENGTH, NORMAL, SEVERAL, data, plainly_inside, small
 
-from headcount.models.transformer import Transformer
 from headcount.tasks.library import bowls, max_sum
-from headcount.tasks.retrieval import RetrievalTask
-from headcount.theory.collisions.refine import SAME, Pairs, Units, refine, units_of
+from headcount.theory.collisions.refine import SAME, refine, units_of
 from headcount.theory.collisions.region import Region
 from headcount.theory.constructions.specialise import specialise
-
-# The region of the data.
 
 REGIONS = {
     "normal": (NORMAL, 8),
@@ -36,10 +19,9 @@ REGIONS = {
     "uniform numbers": (EXTREMES, 8),
     "uniform, long tokens": (bowls(dimension=2, token_dim=12), 3),
 }
-by_region = pytest.mark.parametrize("name", REGIONS)
 
 
-def far_out(task: RetrievalTask, length: int) -> np.ndarray:
+def far_out(task, length):
     """Sequences too large, too small, lopsided, at the origin, at the corners of the cube."""
     random = np.random.default_rng(0)
     scales = np.geomspace(1e-6, 1e6, 60)[:, None, None]
@@ -51,35 +33,23 @@ def far_out(task: RetrievalTask, length: int) -> np.ndarray:
     return np.concatenate([around, lopsided, corners, nearly, np.zeros_like(corners[:1])])
 
 
-class Asked(NamedTuple):
-    """A region's answers about a thousand sequences of the data, and about some that are far out."""
+def ask(region, x):
+    """Which sequences are inside, what all are projected to, and which of these are inside."""
 
-    region: Region
-    x: np.ndarray
-    inside: np.ndarray
-    projected: np.ndarray
-    projected_inside: np.ndarray
-
-
-@cache
-def asked(name: str) -> Asked:
-    task, length = REGIONS[name]
-    region = Region.of_data(task, length)
-    return ask(region, np.concatenate([data(task, 1000, length=length, seed=7), far_out(task, length)]))
-
-
-def ask(region: Region, x: np.ndarray) -> Asked:
-    def answer(sequence: jax.Array) -> tuple[jax.Array, ...]:
+    def answer(sequence):
         projected = region.project(sequence)
         return region.contains(sequence), projected, region.contains(projected)
 
     with jax.enable_x64(True):
-        return Asked(region, x, *(np.asarray(part) for part in jax.jit(jax.vmap(answer))(x)))
+        return map(np.asarray, jax.jit(jax.vmap(answer))(x))
 
 
-@by_region
-def test_the_region_is_the_plain_one_between_percentiles_of_the_data(name: str) -> None:
-    region, x, inside, projected, projected_inside = asked(name)
+@pytest.mark.parametrize("name", REGIONS)
+def test_the_region_is_the_plain_one_between_percentiles_of_the_data(name):
+    task, length = REGIONS[name]
+    region = Region.of_data(task, length)
+    x = np.concatenate([data(task, 1000, length=length, seed=7), far_out(task, length)])
+    inside, projected, projected_inside = ask(region, x)
     assert not inside[1000:].all() and projected_inside.all()
     np.testing.assert_allclose(projected[inside], x[inside], rtol=1e-12)
     assert inside.tolist() == [plainly_inside(region, each) for each in x]
@@ -93,24 +63,20 @@ def test_the_region_is_the_plain_one_between_percentiles_of_the_data(name: str) 
 
 
 @pytest.mark.parametrize("task", [BOWLS, NORMAL], ids=["uniform", "normal"])
-def test_everywhere_is_the_support_of_the_sampler(task: RetrievalTask) -> None:
-    _, x, _, projected, projected_inside = ask(Region.everywhere(task), far_out(task, LENGTH))
+def test_everywhere_is_the_support_of_the_sampler(task):
+    x = far_out(task, LENGTH)
+    _, projected, projected_inside = ask(Region.everywhere(task), x)
     assert projected_inside.all()
     np.testing.assert_array_equal(projected, np.clip(x, 0, 1) if task.distribution == "uniform" else x)
 
 
-# Refinement.
-
-
-def check_pairs(model: Transformer, task: RetrievalTask, region: Region, units: Units, found: Pairs) -> None:
+def check_pairs(model, task, region, units, found):
     """Everything that a refined pair promises, recomputed in NumPy."""
     for first, second, target_gap, relative in zip(*found, strict=True):
-        assert plainly_inside(region, first)
-        assert plainly_inside(region, second)
-        apart = np.abs((targets(task, first) - targets(task, second)) / units.target).max()
-        assert target_gap == pytest.approx(apart, rel=1e-9, abs=1e-12)
+        assert plainly_inside(region, first) and plainly_inside(region, second)
+        target_gaps, gap = plain.apart(model, task, first, second)
+        assert target_gap == pytest.approx((target_gaps / units.target).max(), rel=1e-9, abs=1e-12)
         assert target_gap >= 0
-        gap = np.linalg.norm(representation(model, first) - representation(model, second))
         if np.isfinite(relative):
             assert relative <= SAME
             assert relative == pytest.approx(gap / units.representation, rel=1e-4, abs=1e-12)
@@ -118,19 +84,19 @@ def check_pairs(model: Transformer, task: RetrievalTask, region: Region, units: 
             np.testing.assert_array_equal(first, second)
 
 
-def test_units_are_plain_deviations() -> None:
-    model, x = double(small(SEVERAL)), data(SEVERAL, 40)
+def test_units_are_plain_deviations():
+    model, x = small(SEVERAL), data(SEVERAL, 40)
     units = units_of(model, SEVERAL, x)
-    seen = np.stack([representation(model, each) for each in x])
+    seen = np.stack([reference(model, each).representation for each in x])
     spread = np.sqrt(np.mean([np.sum((each - seen.mean(axis=0)) ** 2) for each in seen]))
     assert units.representation == pytest.approx(spread, rel=1e-12)
-    wanted = np.stack([targets(SEVERAL, each) for each in x])
+    wanted = np.stack([plain.targets(SEVERAL, each) for each in x])
     np.testing.assert_allclose(units.target, wanted.std(axis=0), rtol=1e-12)
 
 
-def test_refined_pairs_of_normal_tokens_keep_their_promises_at_kinks_and_ties() -> None:
-    task, region = NORMAL, asked("normal").region
-    model, x = double(small(task, seed=2)), data(task, 24)
+def test_refined_pairs_of_normal_tokens_keep_their_promises_at_kinks_and_ties():
+    task, region = NORMAL, Region.of_data(NORMAL, LENGTH)
+    model, x = small(task, seed=2), data(task, 24)
     x[:4, 0] = (1.0, 0.0)  # the kink
     x[2:6, 1] = x[2:6, 2]  # a tie
     x[6] = 0.0
@@ -142,7 +108,7 @@ def test_refined_pairs_of_normal_tokens_keep_their_promises_at_kinks_and_ties() 
 
 
 @pytest.mark.parametrize("task", [bowls(dimension=2, token_dim=2), EXTREMES], ids=["bowls", "extremes"])
-def test_a_head_for_each_coordinate_leaves_no_collision_beyond_its_error(task: RetrievalTask) -> None:
+def test_a_head_for_each_coordinate_leaves_no_collision_beyond_its_error(task):
     made = specialise(task, length=LENGTH, epsilon=1e-2)
     assert made.bound.total <= 1e-2
     x = data(task, 24)

@@ -1,26 +1,19 @@
-"""What tests of the constructions share."""
-
-from collections.abc import Iterator
-from functools import cache
-
 import pytest
 
 from headcount.tasks.library import extremes
 from headcount.theory.assumptions.checks import check_assumptions
-from headcount.theory.assumptions.findings import Assumptions
 from headcount.theory.constructions import construction as constructions
 
 
+@pytest.fixture(scope="session")
+def answer():
+    return check_assumptions(extremes(), length=4)
+
+
 @pytest.fixture
-def one_answer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def one_answer(monkeypatch, answer):
     """Checking a task takes longer than building for it; what is said about assumptions has its own tests."""
-    answer = _one_answer()
     monkeypatch.setattr(constructions, "check_assumptions", lambda *_, **__: answer)
     constructions.assumptions_of.cache_clear()
     yield
     constructions.assumptions_of.cache_clear()
-
-
-@cache
-def _one_answer() -> Assumptions:
-    return check_assumptions(extremes(), length=4)

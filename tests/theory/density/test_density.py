@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 from dataclasses import dataclass
 
 import jax
@@ -27,10 +28,6 @@ from headcount.theory.search import highest
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
 SIZES = [(4, 1), (5, 1), (8, 1), (9, 1), (5, 2)]
-TARGETS = {
-    "smooth": lambda x: jnp.sin(3 * x[0, 0]) * x[4, 0],
-    "kinked": lambda x: jnp.abs(x[0, 0] - x[1, 0]),
-}
 RECOVERED = {
     size: jax.jit(
         lambda x, sharpness, size=size: Recovery(*size, sharpness)(Recovery(*size, 1.0).extrema_of(x))
@@ -39,18 +36,15 @@ RECOVERED = {
 }
 
 
+def approximated(target, **changes):
+    return approximate_target(
+        target, **({"token_dim": 1, "length": 5, "sharpness": 50.0, "degree": 3} | changes)
+    )
+
+
 @pytest.fixture(scope="module")
 def small():
-    return approximate_target(TARGETS["smooth"], token_dim=1, length=5, sharpness=50.0, degree=3)
-
-
-def recovered_exactly(x):
-    """One coordinate, by the definitions: subsets by hand, hard extrema, and the minimum in the formula."""
-    length = len(x)
-    sets = list(itertools.combinations(range(length), set_size(length)))
-    Y = np.array([max(min(x[list(U)]) for U in sets if t in U) for t in range(length)])
-    Z = np.array([min(max(x[list(U)]) for U in sets if t in U) for t in range(length)])
-    return Y + Z - np.minimum(Z, Y.max())
+    return approximated(lambda x: jnp.sin(3 * x[0, 0]) * x[4, 0])
 
 
 def recovered_smoothly(x, sharpness):
@@ -58,19 +52,16 @@ def recovered_smoothly(x, sharpness):
     length = len(x)
     sets = list(itertools.combinations(range(length), set_size(length)))
 
-    def most(values):
+    def soft_maximum(values):
         return logsumexp(sharpness * np.array(values)) / sharpness
 
-    def positive_part(value):
-        return most([value, 0.0])
-
-    b = most([min(x[list(U)]) for U in sets])
+    b = soft_maximum([min(x[list(U)]) for U in sets])
     entries = []
     for t in range(length):
-        Y = most([min(x[list(U)]) for U in sets if t in U])
-        Z = -most([-max(x[list(U)]) for U in sets if t in U])
-        entry = Y + positive_part(Z - b)
-        entries.append(positive_part(entry) - positive_part(entry - 1))
+        Y = soft_maximum([min(x[list(U)]) for U in sets if t in U])
+        Z = -soft_maximum([-max(x[list(U)]) for U in sets if t in U])
+        entry = Y + soft_maximum([Z - b, 0.0])
+        entries.append(soft_maximum([entry, 0.0]) - soft_maximum([entry - 1, 0.0]))
     return np.array(entries)
 
 
@@ -86,21 +77,6 @@ def polynomial_term_by_term(polynomial, u):
     return total
 
 
-def sequences(length):
-    random = np.random.default_rng(length)
-    yield from random.uniform(size=(20, length))
-    yield from random.integers(0, 3, size=(20, length)) / 2
-    yield from np.sort(random.uniform(size=(5, length)))
-    yield from -np.sort(-random.uniform(size=(5, length)))
-    yield np.full(length, 0.3)
-
-
-@pytest.mark.parametrize("length", range(4, 11))
-def test_hard_extrema_give_the_sequence_back(length):
-    for x in sequences(length):
-        np.testing.assert_allclose(recovered_exactly(x), x, atol=1e-15)
-
-
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), size=st.sampled_from(SIZES), sharpness=st.sampled_from([0.5, 10.0, 1e3, 1e6]))
 def test_smooth_extrema_stay_within_the_bound_and_the_cube(data, size, sharpness):
@@ -114,23 +90,11 @@ def test_smooth_extrema_stay_within_the_bound_and_the_cube(data, size, sharpness
     assert recovered.min() >= 0 and recovered.max() <= 1
 
 
-@pytest.mark.parametrize("size", [size for size in SIZES if size[0] > 4])
-def test_no_smaller_bound_would_hold(size):
-    x = np.zeros(size)
-    x[0] = 1
-    with jax.enable_x64(True):
-        missed = 1 - np.asarray(RECOVERED[size](x, 1e3))[0]
-    np.testing.assert_allclose(missed, Recovery(*size, 1e3).bound, rtol=1e-9)
-
-
 def test_the_task_is_a_retrieval_target_by_definition(small):
     task = small.task
     assert small.dimension == task.dimension == len(task.coordinate_functions) == 20
     assert all(4 * len(positions.indices(5)) >= 5 for positions in task.positions)
-    assert (
-        len({(positions, extremum) for positions, extremum in zip(task.positions, task.extrema, strict=True)})
-        == 20
-    )
+    assert len(set(zip(task.positions, task.extrema, strict=True))) == 20
     assert task.distribution == "uniform"
 
 
@@ -165,16 +129,10 @@ def test_the_task_works_in_single_precision_too(small):
     np.testing.assert_allclose(y, exact, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", TARGETS)
-def test_the_error_falls_with_the_sharpness_and_with_the_degree(name, small):
-    high = (
-        small
-        if name == "smooth"
-        else approximate_target(TARGETS[name], token_dim=1, length=5, sharpness=50.0, degree=3)
-    )
-    low = approximate_target(TARGETS[name], token_dim=1, length=5, sharpness=50.0, degree=1)
-    assert high.measured_error() < 0.7 * low.measured_error()
-    assert high.measured_error() < 0.7 * high.sharpened(5.0).measured_error()
+def test_the_error_falls_with_the_sharpness_and_with_the_degree(small):
+    for high in (small, approximated(lambda x: jnp.abs(x[0, 0] - x[1, 0]))):
+        assert high.measured_error() < 0.7 * approximated(high.target, degree=1).measured_error()
+        assert high.measured_error() < 0.7 * high.sharpened(5.0).measured_error()
 
 
 def test_the_worst_input_is_in_the_cube_and_shows_the_error(small):
@@ -194,7 +152,7 @@ def test_the_search_for_the_recovery_error_finds_the_bound(small):
 
 
 def test_the_same_seed_gives_the_same_result(small):
-    again = approximate_target(small.target, token_dim=1, length=5, sharpness=50.0, degree=3)
+    again = approximated(small.target)
     np.testing.assert_array_equal(small.polynomial.coefficients, again.polynomial.coefficients)
     assert small.measured_error() == again.measured_error()
 
@@ -203,9 +161,8 @@ def test_the_same_seed_gives_the_same_result(small):
 def test_a_polynomial_is_fitted_exactly(variables, degree):
     powers = exponents(variables, degree)
     assert len(np.unique(powers, axis=0)) == len(powers) and powers.sum(axis=1).max() == degree
-    assert (
-        len(powers) == monomials(variables=variables, degree=degree) == len(Basis(variables, degree).pairs[0])
-    )
+    count = monomials(variables=variables, degree=degree)
+    assert len(powers) == count == len(Basis(variables, degree).pairs[0])
     weights = np.random.default_rng(0).normal(size=(degree, variables))
 
     def function(u):
@@ -224,40 +181,34 @@ def test_the_fit_is_nearly_the_best_possible():
     assert 1 / 128 * 0.999 <= off <= 1 / 128 * 1.25
 
 
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        ({"length": 3}, "length: expected an integer >= 4"),
-        ({"length": 14}, "length: expected an integer <= 13 at token_dim 1, got 14, which needs 2,002"),
-        ({"length": 10**12}, "<= 13 .* more than 2.500000000000 retrievals"),
-        ({"token_dim": 251}, "token_dim: expected an integer <= 250, got 251, which needs 2,008"),
-        ({"degree": 7}, "degree: expected an integer <= 6 for 8 numbers, got 7, which needs 6,435"),
-        ({"degree": 10**9}, "<= 6 for 8 numbers, .* about 1e67 monomials"),
-        ({"sharpness": math.inf}, "sharpness: expected"),
-        ({"seed": -1}, "seed: expected"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_before_anything_is_computed(change, line):
-    def never(x):
-        raise AssertionError("the target was looked at")
-
-    with pytest.raises(InvalidInput, match=line) as refusal:
-        approximate_target(never, **{"token_dim": 1, "length": 8, "degree": 2} | change)
-    assert "\n" not in str(refusal.value)
+def never(x):
+    raise AssertionError("the target was looked at")
 
 
 @pytest.mark.parametrize(
-    ("target", "line"),
+    ("target", "change", "line"),
     [
-        (lambda x: x, r"target: expected one real number .* got the shape \(4, 1\)"),
-        (lambda x: 1j * x[0, 0], "type complex128"),
-        (lambda x: "much", "target cannot be applied"),
-        (lambda x: jnp.log(x[0, 0]), "target: expected a finite number .* got -inf at x = "),
+        (never, {"length": 3}, "length: expected an integer >= 4"),
+        (
+            never,
+            {"length": 14},
+            "length: expected an integer <= 13 at token_dim 1, got 14, which needs 2,002",
+        ),
+        (never, {"length": 10**12}, "<= 13 .* more than 2.500000000000 retrievals"),
+        (never, {"token_dim": 251}, "token_dim: expected an integer <= 250, got 251, which needs 2,008"),
+        (never, {"degree": 7}, "degree: expected an integer <= 6 for 8 numbers, got 7, which needs 6,435"),
+        (never, {"degree": 10**9}, "<= 6 for 8 numbers, .* about 1e67 monomials"),
+        (never, {"sharpness": math.inf}, "sharpness: expected"),
+        (never, {"seed": -1}, "seed: expected"),
+        (lambda x: x, {}, r"target: expected one real number .* got the shape \(8, 1\)"),
+        (lambda x: 1j * x[0, 0], {}, "type complex128"),
+        (lambda x: "much", {}, "target cannot be applied"),
+        (lambda x: jnp.log(x[0, 0]), {}, "target: expected a finite number .* got -inf at x = "),
     ],
 )
-def test_a_target_that_is_no_finite_number_is_refused(target, line):
+def test_what_cannot_be_done_is_refused_in_one_line(target, change, line):
     with pytest.raises(InvalidInput, match=line) as refusal:
-        approximate_target(target, token_dim=1, length=4, degree=1)
+        approximate_target(target, **{"token_dim": 1, "length": 8, "degree": 2} | change)
     assert "\n" not in str(refusal.value)
 
 
@@ -289,6 +240,6 @@ def test_the_command_prints_json_or_a_table_that_fits(capsys):
     out, err = capsys.readouterr()
     assert "D = 20 retrievals, from all sets of 2 of 5 positions" in out
     assert "6 monomials of degree 1 or less" in out
-    assert f"sharpness 100 {errors[100]:17.1e}" in out
+    assert re.search(f"sharpness 100 +{errors[100]:.1e}", out)
     assert max(len(line) for line in out.splitlines()) <= 80
     assert err == ""
