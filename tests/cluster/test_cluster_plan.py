@@ -6,6 +6,7 @@ import socket
 import sys
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from jax.random import PRNGKey
@@ -105,6 +106,13 @@ def test_without_ray_installed_the_extra_is_named(address, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(InvalidInput, match=r"^--engine ray needs .*: pip install 'headcount\[ray\]'$"):
         Engine("ray", address).prepare()
+
+
+def test_ray_that_is_imported_but_not_connected_is_refused(monkeypatch):
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
+    with pytest.raises(InvalidInput, match=r"call ray\.init\(\) first"):
+        connection.imported(None)
 
 
 def test_members_on_real_data_are_cut_by_time_too():

@@ -81,9 +81,7 @@ def scored(program: Callable[..., Array], *lists: Any) -> FloatArray:
         return np.asarray(_compiled[program](scorer(), *lists))
 
 
-@pytest.mark.parametrize(
-    ("program", "lists"), [(separate, one_token_each), (joined, one_token_each), (joined, any_tokens)]
-)
+@pytest.mark.parametrize(("program", "lists"), [(separate, one_token_each), (joined, any_tokens)])
 def test_scores_and_gradients_are_those_of_the_plain_formula(
     program: Callable[..., Array], lists: Callable[[], Lists]
 ) -> None:
