@@ -10,9 +10,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
+
+import headcount
+
+Seen = TypeVar("Seen")
 
 BIN = Path(sys.executable).parent
+TESTS, SOURCE = Path(__file__).parents[1], Path(headcount.__file__).parents[1]
 
 
 def spec(*, seeds: int, steps: int = 900) -> str:
@@ -51,6 +58,8 @@ class Place:
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("RAY_")},
             "HEADCOUNT_CACHE": str(self.cache),
+            # Every process runs the headcount that the tests import, and finds their modules.
+            "PYTHONPATH": os.pathsep.join([*map(str, (TESTS, SOURCE)), os.environ.get("PYTHONPATH", "")]),
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN_PATH": str(token),
             "RAY_TMPDIR": str(self.folder),
@@ -85,7 +94,7 @@ class Place:
     def until_nothing_runs(self, seconds: float = 20) -> None:
         """Go on once no process is left that names the folder, as all of Ray's do."""
         deadline = time.monotonic() + seconds
-        while left := [line for line in command_lines().values() if f"{self.folder}/ray" in line]:
+        while left := [line for _, line in processes().values() if f"{self.folder}/ray" in line]:
             assert time.monotonic() < deadline, left
             time.sleep(0.1)
 
@@ -112,82 +121,63 @@ class Running:
     def wait(self, seconds: float = 120) -> int:
         return self.popen.wait(seconds)
 
-    def until(self, seen: Callable[[], object], seconds: float = 90) -> None:
-        """Go on once something is seen; the process must not end before."""
+    def until(self, seen: Callable[[], Seen], seconds: float = 90) -> Seen:
+        """What is seen, once there is something to see; the process must not end before."""
         deadline = time.monotonic() + seconds
-        while not seen():
+        while not (found := seen()):
             assert self.popen.poll() is None, f"ended too early: {self.out}{self.err}"
             assert time.monotonic() < deadline, f"nothing seen for {seconds} s: {self.out}{self.err}"
             time.sleep(0.02)
+        return found
 
 
 class Cluster:
-    """A head without cores, so that it does no work, and nodes of one core each."""
+    """A head without cores, so that it does no work, and two nodes of one core each."""
 
-    def __init__(self, place: Place, nodes: int = 2) -> None:
+    def __init__(self, place: Place) -> None:
         self.place = place
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.address = f"127.0.0.1:{port}"
-        self.head = self._start("--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false")
-        self.head.until(lambda: "runtime started" in self.head.out)
-        self.nodes: list[Running] = []
-        self.fill_up(nodes)
-
-    def fill_up(self, nodes: int) -> None:
-        """Start as many nodes as are missing, one after the other: at once they would want the same ports."""
-        self.nodes = [node for node in self.nodes if node.popen.poll() is None]
-        while len(self.nodes) < nodes:
-            node = self._start(f"--address={self.address}", "--num-cpus=1")
-            node.until(lambda node=node: "runtime started" in node.out)  # type: ignore[misc]
-            self.nodes.append(node)
+        self._start("--head", f"--port={port}", "--num-cpus=0", "--include-dashboard=false")
+        # One after the other: at once they would want the same ports.
+        self.nodes = [self._start(f"--address={self.address}", "--num-cpus=1") for _ in range(2)]
 
     def _start(self, *options: str) -> Running:
-        return self.place.start(BIN / "ray", "start", "--block", "--disable-usage-stats", *options)
+        node = self.place.start(BIN / "ray", "start", "--block", "--disable-usage-stats", *options)
+        node.until(lambda: "runtime started" in node.out)
+        return node
 
 
 def stop_group(popen: "subprocess.Popen[bytes]") -> None:
     """End a process and all that it began, and do not ask."""
-    began = descendants(popen.pid)
-    for process in (popen.pid, *began):
-        try:
+    for process in (popen.pid, *descendants(popen.pid)):
+        with suppress(ProcessLookupError):
             os.kill(process, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
     popen.wait()
 
 
-def descendants(process: int) -> list[int]:
-    """All processes that it began, and those that these began."""
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            parents[int(entry.name)] = int(fields[1])
-    found, level = [], [process]
+def descendants(process: int) -> dict[int, str]:
+    """The command lines of all processes that it began, and of those that these began."""
+    found, level, every = {}, {process: ""}, processes()
     while level:
-        level = [child for child, parent in parents.items() if parent in level]
-        found += level
+        level = {child: line for child, (parent, line) in every.items() if parent in level}
+        found |= level
     return found
 
 
-def training(process: int) -> list[int]:
-    """The workers below a process that train a pack now: Ray writes what they do into their names."""
-    below, lines = descendants(process), command_lines()
-    return [child for child in below if lines.get(child, "").startswith("ray::train_pack")]
+def training(node: Running) -> list[int]:
+    """The workers of a node that train a pack now: Ray writes what they do into their names."""
+    below = descendants(node.popen.pid).items()
+    return [process for process, line in below if line.startswith("ray::train_pack")]
 
 
-def command_lines() -> dict[int, str]:
-    """What every process was started as, or says that it is."""
+def processes() -> dict[int, tuple[int, str]]:
+    """The parent of every process, and what it was started as or says that it is."""
     found = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                found[int(entry.name)] = (entry / "cmdline").read_text(errors="replace")
-            except OSError:
-                continue
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            found[int(entry.name)] = int(parent), (entry / "cmdline").read_text(errors="replace")
     return found

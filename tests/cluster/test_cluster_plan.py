@@ -3,8 +3,10 @@
 import io
 import math
 import socket
+import sys
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from jax.random import PRNGKey
@@ -52,11 +54,11 @@ def test_a_small_sweep_is_cut_so_that_nobody_stays_idle():
 
 def test_packs_fit_the_memory_of_a_worker():
     trials = tiny_grid(seed=tuple(range(100)), steps=20).trials()
-    small = replace(CORE, memory=1 << 20)
-    roomy = plan_for(trials, CORE, 1, 60.0)
-    assert max(len(pack.trials) for pack in plan_for(trials, small, 1, 60.0)) < max(
-        len(pack.trials) for pack in roomy
+    small, roomy = (
+        max(len(pack.trials) for pack in plan_for(trials, replace(CORE, memory=memory), 1, 60.0))
+        for memory in (1 << 20, 1 << 30)
     )
+    assert small < roomy
 
 
 def test_on_as_many_workers_as_cores_the_shapes_are_those_of_the_local_engine():
@@ -67,34 +69,49 @@ def test_on_as_many_workers_as_cores_the_shapes_are_those_of_the_local_engine():
     assert {pack.architecture for pack in on_ray} == {pack.architecture for pack in local}
 
 
-def test_something_that_listens_and_says_nothing_is_refused_in_bounded_time(monkeypatch):
+def test_an_address_where_no_cluster_answers_is_refused_in_bounded_time(monkeypatch):
     monkeypatch.setattr(connection, "ANSWER_TIMEOUT", 1.0)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(InvalidInput, match=f"{address}: no cluster answers there .*refused"):
+            connection._probe(address)
         silent.listen()
         with pytest.raises(InvalidInput, match="no cluster answers within 1 s"):
-            connection._probe(f"127.0.0.1:{silent.getsockname()[1]}")
+            connection._probe(address)
 
 
 @pytest.mark.parametrize("address", ["", "head", ":6379", "ray://head:10001", "head:70000000"])
 def test_what_is_no_address_is_refused(address):
-    with pytest.raises(InvalidInput, match="address"):
+    with pytest.raises(InvalidInput, match=r"--address: expected (HOST:PORT|a port)"):
         connection._probe(address)
 
 
 @pytest.mark.parametrize(
     ("output", "reason"),
     [
-        (
-            "RuntimeError: Version mismatch: Python: 3.9.1",
-            "the cluster has a different version: Python: 3.9.1",
-        ),
+        ("RuntimeError: Version mismatch: Python: 3.9", "the cluster has a different version: Python: 3.9"),
         ("ConnectionError: no", "no cluster answers there; `ray start --head` starts one"),
         ("", "cannot be used: Ray gave no reason"),
     ],
 )
 def test_why_a_connection_failed_is_one_clear_line(output, reason):
     assert connection._reason(output) == reason
+
+
+@pytest.mark.parametrize("address", [None, "head:6379"])
+def test_without_ray_installed_the_extra_is_named(address, monkeypatch):
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InvalidInput, match=r"^--engine ray needs .*: pip install 'headcount\[ray\]'$"):
+        Engine("ray", address).prepare()
+
+
+def test_ray_that_is_imported_but_not_connected_is_refused(monkeypatch):
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
+    with pytest.raises(InvalidInput, match=r"call ray\.init\(\) first"):
+        connection.imported(None)
 
 
 def test_members_on_real_data_are_cut_by_time_too():
@@ -130,13 +147,13 @@ def test_an_address_is_for_ray_alone():
 
 def test_a_pack_that_is_given_up_is_named_by_its_grid_point():
     trials = tiny_grid(heads=(1, 2), seed=(0,)).trials()
-    event = GivenUp(Pack(trials, trials[1].architecture), "ValueError: no")
-    assert (
-        event.line
-        == f"pack of 2 members (max_sum, h = 1, 2, T = {trials[0].length}) is given up: ValueError: no"
+    both, alone = (
+        GivenUp(Pack(some, some[-1].architecture), "ValueError: no").line for some in (trials, trials[:1])
     )
-    alone = GivenUp(Pack(trials[:1], trials[0].architecture), "ValueError: no")
-    assert alone.line.startswith("pack of 1 member (max_sum, h = 1, T = ")
+    assert (
+        both == f"pack of 2 members (max_sum, h = 1, 2, T = {trials[0].length}) is given up: ValueError: no"
+    )
+    assert alone.startswith("pack of 1 member (max_sum, h = 1, T = ")
 
 
 def test_the_live_grid_shows_workers_packs_and_pace():

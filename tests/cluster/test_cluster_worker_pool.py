@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import jax
 import pytest
@@ -33,8 +34,8 @@ class Stage:
         self.workers: dict[str, int] = {}
         monkeypatch.setattr(pool, "nodes", lambda: [self._node(name) for name in self.workers])
         monkeypatch.setattr(pool, "Head", lambda: SimpleNamespace(answers=lambda: True))
-        monkeypatch.setattr(pool.WorkerPool, "_query", lambda _, node: f"question to {node}")
-        monkeypatch.setattr(pool, "_ready", lambda asked, _: [ref for ref in asked if self._answered(ref)])
+        monkeypatch.setattr(pool.WorkerPool, "_query", lambda _, node: node)
+        monkeypatch.setattr(pool, "_ready", lambda asked, _: [node for node in asked if self.answers[node]])
         monkeypatch.setattr(pool, "_answer", self._answer)
         monkeypatch.setattr(pool, "DISCOVERY_SECONDS", 0.0)
 
@@ -42,14 +43,10 @@ class Stage:
         self.workers[name], self.answers[name] = workers, answer
 
     def _node(self, name: str) -> dict[str, object]:
-        resources = {"CPU": self.workers[name]}
-        return {"NodeID": name, "NodeManagerHostname": name, "Resources": resources}
+        return {"NodeID": name, "NodeManagerHostname": name, "Resources": {"CPU": self.workers[name]}}
 
-    def _answered(self, reference: str) -> bool:
-        return self.answers[reference.removeprefix("question to ")] is not None
-
-    def _answer(self, reference: str) -> object:
-        answer = self.answers[reference.removeprefix("question to ")]
+    def _answer(self, node: str) -> object:
+        answer = self.answers[node]
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -64,17 +61,17 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
     return Stage(monkeypatch)
 
 
-def discovered(stage: Stage) -> tuple[pool.WorkerPool, list[str]]:
-    made, lines = pool.WorkerPool("cpu", ()), []
-    lines += [problem.line for problem in pool.wait_for_nodes(made)]
-    return made, lines
+def discovered() -> pool.WorkerPool:
+    made = pool.WorkerPool("cpu", ())
+    assert list(pool.wait_for_nodes(made)) == []
+    return made
 
 
 def test_nodes_that_are_silent_get_no_packs_until_they_answer(stage: Stage) -> None:
     stage.node("good", right(), workers=3)
     stage.node("silent")
-    made, lines = discovered(stage)
-    assert (list(made.healthy), made.workers, lines) == (["good"], 3, [])
+    made = discovered()
+    assert (list(made.healthy), made.workers) == (["good"], 3)
     stage.answers["silent"] = right()
     made.refresh()
     assert list(made.healthy) == ["good", "silent"]
@@ -85,12 +82,11 @@ def test_nodes_that_are_silent_get_no_packs_until_they_answer(stage: Stage) -> N
     [
         (raised(ImportError("no headcount here")), "cannot run headcount: ImportError: no headcount here"),
         ({"versions": {**here(), "jax": "0.1"}, "machine": None}, "as on the driver, got jax 0.1"),
-        (raised(worker.DeviceUnavailable("JAX finds no GPU")), "DeviceUnavailable: JAX finds no GPU"),
     ],
 )
 def test_a_node_that_comes_late_and_is_wrong_is_left_out_in_one_line(stage, answer, reason) -> None:
     stage.node("good", right())
-    made, _ = discovered(stage)
+    made = discovered()
     stage.node("late", answer)
     (line,) = made.refresh()
     assert line.startswith("node late is excluded: ")
@@ -109,7 +105,7 @@ def test_where_all_nodes_are_wrong_the_sweep_is_refused_in_one_line(stage: Stage
 def test_a_node_whose_workers_crash_is_asked_again_and_then_left_out(stage: Stage) -> None:
     stage.node("good", right())
     stage.node("bad", WorkerCrashedError())
-    made, _ = discovered(stage)
+    made = discovered()
     lines = [line for _ in range(9) for line in made.refresh()]
     assert [line for line in lines if not line.startswith("node bad is excluded: no worker can start")] == []
     assert "bad" in made.excluded
@@ -117,7 +113,7 @@ def test_a_node_whose_workers_crash_is_asked_again_and_then_left_out(stage: Stag
 
 def test_a_node_that_comes_late_with_too_little_memory_is_left_out(stage: Stage) -> None:
     stage.node("good", right())
-    made, _ = discovered(stage)
+    made = discovered()
     made.planned_memory = CORE.memory
     stage.node("like it", right(replace(CORE, memory=CORE.memory - 1)))
     stage.node("small", right(replace(CORE, memory=1 << 30)))
@@ -129,7 +125,7 @@ def test_a_node_too_small_for_a_member_does_not_refuse_the_sweep(stage: Stage) -
     trials = tiny_grid(seed=(0, 1), steps=20).trials()
     stage.node("good", right())
     stage.node("small", right(replace(CORE, memory=1 << 10)))
-    made, _ = discovered(stage)
+    made = discovered()
     planning = run.plan_for_pool(trials, made, 60.0)
     assert next(planning).line.startswith("node small is excluded: heads = ")
     with pytest.raises(StopIteration) as ended:
@@ -137,66 +133,46 @@ def test_a_node_too_small_for_a_member_does_not_refuse_the_sweep(stage: Stage) -
     assert sum(len(pack.trials) for pack in ended.value.value) == 2
     assert list(made.healthy) == ["good"]
     made.healthy["good"] = replace(CORE, memory=1 << 10)
-    with pytest.raises(TooLarge, match="one member needs"):
+    with pytest.raises(TooLarge, match="expected a member of at most"):
         list(run.plan_for_pool(trials, made, 60.0))
 
 
-class Flight:
-    """Packs that come back at once, with the outcome set for their node."""
+@pytest.mark.parametrize(
+    ("nodes", "failure", "finished", "tries"),
+    [
+        ({"good": 1, "bad": 1}, run.Failure("DeviceUnavailable: no GPU", of_node=True), 6, range(99)),
+        ({"good": 1, "bad": 8}, run.Failure("OSError: no space left"), 6, range(7)),
+        ({"bad": 1}, run.Failure("ValueError: no"), 0, [18]),
+    ],
+    ids=["costs nothing where the node is to blame", "another node", "given up"],
+)
+def test_a_pack_that_failed_is_tried_again(stage, nodes, failure, finished, tries, monkeypatch) -> None:
+    """Packs come back at once, from the node `bad` with a failure."""
+    for name, workers in nodes.items():
+        stage.node(name, right(), workers=workers)
+    failed = []
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, stage: Stage) -> None:
-        self.outcomes: dict[str, object] = {}
-        self.trained: list[str] = []
-        monkeypatch.setattr(pool.WorkerPool, "submit", lambda _, pack, node, keep_models: (pack, node))
-        monkeypatch.setattr(run._Dispatcher, "_finished", lambda flight: list(flight.in_flight)[:1])
-        monkeypatch.setattr(run, "REFRESH_SECONDS", 0.0)
-        monkeypatch.setattr(run, "fetched", self._fetched)
-        self.pool, _ = discovered(stage)
-        self.store = SimpleNamespace(keep_file=None, write=lambda *_: None)
-        trials = tiny_grid(seed=tuple(range(6)), steps=20).trials()
-        self.packs = [pack for trial in trials for pack in plan([trial], CORE)]
+    def fetched(reference, _):
+        if reference[1] == "good":
+            return worker.Trained(())
+        failed.append(reference)
+        return failure
 
-    def _fetched(self, reference, pack):
-        node = reference[1]
-        self.trained.append(node)
-        return self.outcomes.get(node) or worker.Trained(())
-
-    def events(self) -> list[object]:
-        return list(run._Dispatcher(self.pool, self.store, False).run(self.packs))  # type: ignore[arg-type]
-
-
-def count(events: list[object], kind: type) -> int:
-    return sum(isinstance(event, kind) for event in events)
-
-
-def test_what_a_node_is_to_blame_for_costs_no_pack_a_try(stage, monkeypatch) -> None:
-    stage.node("good", right())
-    stage.node("bad", right())
-    flight = Flight(monkeypatch, stage)
-    flight.outcomes["bad"] = run.Failure("DeviceUnavailable: no GPU", of_node=True)
-    events = flight.events()
-    assert (count(events, Finished), count(events, GivenUp)) == (6, 0)
+    monkeypatch.setattr(pool.WorkerPool, "submit", lambda _, pack, node, keep_models: (pack, node))
+    monkeypatch.setattr(run._Dispatcher, "_finished", lambda flight: list(flight.in_flight)[:1])
+    monkeypatch.setattr(run, "REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr(run, "fetched", fetched)
+    trials = tiny_grid(seed=tuple(range(6)), steps=20).trials()
+    store = SimpleNamespace(keep_file=None, write=lambda *_: None)
+    dispatcher = run._Dispatcher(discovered(), store, False)
+    events = list(dispatcher.run([pack for trial in trials for pack in plan([trial], CORE)]))
+    assert [sum(isinstance(event, kind) for event in events) for kind in (Finished, GivenUp)] == [
+        finished,
+        6 - finished,
+    ]
+    assert len(failed) in tries
     lines = {event.line for event in events if isinstance(event, FileProblem)}
     assert lines <= {"node bad is excluded: DeviceUnavailable: no GPU"}
-
-
-def test_a_pack_that_failed_on_a_node_is_tried_on_another(stage, monkeypatch) -> None:
-    stage.node("good", right())
-    stage.node("bad", right(), workers=8)
-    flight = Flight(monkeypatch, stage)
-    flight.outcomes["bad"] = run.Failure("OSError: no space left")
-    events = flight.events()
-    assert (count(events, Finished), count(events, GivenUp)) == (6, 0)
-    assert flight.trained.count("bad") <= 6
-
-
-def test_a_pack_that_fails_everywhere_is_given_up(stage, monkeypatch) -> None:
-    stage.node("only", right())
-    flight = Flight(monkeypatch, stage)
-    flight.outcomes["only"] = run.Failure("ValueError: no")
-    events = flight.events()
-    assert (count(events, Finished), count(events, GivenUp)) == (0, 6)
-    assert len(flight.trained) == 18
 
 
 def test_a_failure_is_answered_without_the_places_of_a_traceback() -> None:
@@ -215,10 +191,7 @@ def test_a_failure_is_answered_without_the_places_of_a_traceback() -> None:
     ],
 )
 def test_who_is_to_blame_for_a_failure(error, of_node, monkeypatch) -> None:
-    def get(_):
-        raise error
-
-    monkeypatch.setattr("ray.get", get)
+    monkeypatch.setattr("ray.get", Mock(side_effect=error))
     (pack,) = plan(tiny_grid(seed=(0,), steps=20).trials(), CORE)
     failure = run.fetched(None, pack)
     assert isinstance(failure, run.Failure)
@@ -241,12 +214,7 @@ def platforms():
     ],
 )
 def test_a_worker_without_its_gpu_trains_nothing(found, reason, monkeypatch, platforms) -> None:
-    def this_machine():
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    monkeypatch.setattr(worker, "this_machine", this_machine)
+    monkeypatch.setattr(worker, "this_machine", Mock(side_effect=[found]))
     monkeypatch.setenv(*worker.AS_NEEDED)
     with pytest.raises(worker.DeviceUnavailable, match=reason):
         worker.machine_of_worker.__wrapped__("gpu")
@@ -263,12 +231,9 @@ def test_a_worker_on_a_gpu_leaves_memory_to_the_one_before_it(monkeypatch, platf
 
 
 def test_a_head_that_does_not_come_back_is_lost(monkeypatch) -> None:
-    def refused(_):
-        raise ConnectionRefusedError
-
     head = connection.Head.__new__(connection.Head)
     head.address, head._last_answer = "head:6379", connection.time.monotonic()
-    monkeypatch.setattr(connection, "_reach", refused)
+    monkeypatch.setattr(connection, "_reach", Mock(side_effect=ConnectionRefusedError))
     assert not head.answers()
     head._last_answer -= 60
     with pytest.raises(ClusterLost, match="the head of the cluster, head:6379, has not answered for 60 s"):
@@ -277,13 +242,13 @@ def test_a_head_that_does_not_come_back_is_lost(monkeypatch) -> None:
 
 def test_a_cluster_of_our_own_has_a_token_that_nobody_keeps():
     """And what the user has chosen stays."""
-    ours: dict[str, str] = {}
-    _set_token(ours)
-    assert ours["RAY_AUTH_MODE"] == "token" and len(ours["RAY_AUTH_TOKEN"]) >= 32
+    ours, by_path = {}, {"RAY_AUTH_TOKEN_PATH": "mine"}
+    for environment in (ours, by_path):
+        _set_token(environment)
+        assert environment["RAY_AUTH_MODE"] == "token"
+    assert len(ours["RAY_AUTH_TOKEN"]) >= 32
+    assert "RAY_AUTH_TOKEN" not in by_path
     for chosen in ({"RAY_AUTH_MODE": "disabled"}, {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "mine"}):
         kept = dict(chosen)
         _set_token(kept)
         assert kept == chosen
-    by_path = {"RAY_AUTH_TOKEN_PATH": "mine"}
-    _set_token(by_path)
-    assert "RAY_AUTH_TOKEN" not in by_path
