@@ -139,19 +139,6 @@ def test_a_checkpoint_of_another_algorithm_is_named_and_set_aside(tmp_path, monk
     assert len(store.problems) == 2
 
 
-# What lies in the folder
-
-
-def test_only_shards_are_expected_to_be_shards(tmp_path):
-    folder = write_folder(tmp_path / "runs", [row(0)])
-    for name in ("estimate.json", "notes.txt"):
-        (folder / name).write_text("mine")
-    (folder / "shards" / "notes.txt").write_text("mine")
-    store = Store(folder)
-    assert len(store.frame()) == 1
-    assert store.problems == [f"{folder / 'shards' / 'notes.txt'}: not a file of headcount's, left alone"]
-
-
 def test_a_shard_is_never_written_over(tmp_path):
     (pack,) = plan(tiny_grid().trials(), this_machine())
     store = Store(tmp_path)

@@ -71,9 +71,12 @@ def test_a_damaged_shard_is_named_by_report_and_set_aside_by_sweep(damage, spec,
 )
 def test_a_foreign_file_is_named_left_alone_and_does_not_matter(name, add, spec, whole, folder, command):
     add(path := folder / "shards" / name)
+    (folder / "notes.txt").write_text("beside the shards, anything may lie")
     before = all_but_the_page(folder)
     for arguments in (["report"], ["sweep", spec, "--out"]):
-        check_one_line_names(path, command(*arguments, folder))
+        result = command(*arguments, folder)
+        check_one_line_names(path, result)
+        assert "headcount's, left alone" in result.err
         assert all_but_the_page(folder) == before
         assert path.is_symlink() or path.exists()
     same(folder, whole)
