@@ -13,16 +13,17 @@ from robust_support import Process, check_refused, checkpoints, marks, same, sha
 from headcount.results.lock import LOCK
 
 
-def steps_made(folder: Path) -> dict[str, int]:
-    """How far each pack under way has come, as of its checkpoint: its largest counter."""
+def under_way(folder: Path) -> dict[str, tuple[int, int]]:
+    """When each checkpoint was written, and how far its pack had come: its largest counter."""
     found = {}
     for path in checkpoints(folder):
         try:
+            written = path.stat().st_mtime_ns
             with np.load(path) as saved:
                 counters = [leaf for leaf in saved.values() if leaf.dtype == np.int32 and leaf.size]
         except (FileNotFoundError, BadZipFile):  # its pack was finished meanwhile
             continue
-        found[path.stem] = max(int(leaf.max()) for leaf in counters)
+        found[path.stem] = written, max(int(leaf.max()) for leaf in counters)
     return found
 
 
@@ -31,19 +32,19 @@ def kill(process: Process, out: Path, *, shards_first: int) -> None:
 
     What was under way before must go on from where it was.
     """
-    before, under_way = shards(out), steps_made(out)
+    finished, before = shards(out), under_way(out)
     too_light = "done before it was killed: the specification is too light"
     try:
-        moved = process.wait_until(lambda: shards(out) != before or steps_made(out) != under_way)
+        moved = process.wait_until(lambda: shards(out) != finished or under_way(out) != before)
         assert moved, too_light
-        resumed = steps_made(out)
+        resumed = under_way(out)
         assert process.wait_until(lambda: len(shards(out)) >= shards_first), too_light
         time.sleep(random.uniform(0, 1.2))
     finally:
         process.popen.kill()
     assert process.wait() == -9, too_light
-    for pack in under_way.keys() & resumed.keys():
-        assert resumed[pack] > under_way[pack], f"{pack} began again: step {resumed[pack]}"
+    for pack in before.keys() & resumed.keys():
+        assert resumed[pack][1] > before[pack][1], f"{pack} began again: step {resumed[pack][1]}"
 
 
 def test_a_killed_sweep_ends_as_if_nobody_had_disturbed_it(undisturbed, tmp_path, cache):
@@ -71,11 +72,21 @@ def test_a_real_process_prints_json_alone_and_is_quiet_where_nobody_looks(undist
     assert Path(answer["page"]).is_file()
 
 
+HOLD = """\
+import sys, time
+from pathlib import Path
+from headcount.results.lock import writing
+
+with writing(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
 @pytest.mark.usefixtures("quick_page")
 def test_a_second_sweep_is_refused_in_one_line_and_a_killed_one_makes_room(spec, whole, folder, command):
     shards(folder)[0].unlink()
-    script = Path(__file__).parents[1] / "lock_holder.py"
-    holder = subprocess.Popen([sys.executable, script, folder], stdout=subprocess.PIPE, text=True)
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, folder], stdout=subprocess.PIPE, text=True)
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
