@@ -78,10 +78,3 @@ def test_of_many_conflicts_the_first_are_named_and_the_others_counted(call, tmp_
     assert len(named) == len(set(named)) == MAX_NAMED
     assert err[-2] == "headcount: and 5 more"
     assert f"{many} trials have different results" in err[-1]
-
-
-@pytest.mark.parametrize("arguments", [[], ["one"], ["--out", "all"]])
-def test_what_was_not_said_is_asked_for_in_one_line(arguments, call, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code, out, err = call(*arguments)
-    assert (code, out, len(err)) == (2, "", 1)

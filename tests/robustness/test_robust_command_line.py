@@ -21,6 +21,8 @@ from headcount.trials.row import Row
         (["swep"], ["swep", "sweep"]),
         (["sweep", "spec.toml", "--oot", "runs"], ["--oot", "--out"]),
         (["sweep"], ["spec"]),
+        (["merge", "one"], ["--out"]),
+        (["merge", "--out", "all"], ["DIR"]),
         (["report", "one", "two"], ["two"]),
         (["sweep", "spec.toml", "--seed", "-1"], ["--seed", "greater than or equal to 0"]),
         (["sweep", "spec.toml", "--json=yes"], ["--json"]),
