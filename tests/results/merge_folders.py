@@ -15,6 +15,7 @@ from headcount.results.merge import merge
 from headcount.results.shards import table
 from headcount.results.store import read_results
 from headcount.trials.row import ORDER, Row
+from headcount.version import ALGORITHM
 
 CIRCUMSTANCES = ["seconds", "device", "versions"]
 
@@ -26,7 +27,8 @@ def row(number: int, **changes: Any) -> Row:
         head_dim=4, hidden=8, layers=1, width=8, seed=number, learning_rate=3e-3, steps=100,
         counted_parameters=100, train_error=0.1 / (1 + number), validation_error=0.2 / (1 + number),
         test_error=0.3 / (1 + number), metric="nmse", status="done", best_step=90, device="laptop",
-        precision="float32", seconds=1.0, versions="headcount 0.1.0", spec=f'{{"seed": {number}}}',
+        precision="float32", seconds=1.0, versions="headcount 0.1.0",
+        spec=f'{{"algorithm": {ALGORITHM}, "seed": {number}}}',
     )  # fmt: skip
     return replace(made, **changes)
 

@@ -1,6 +1,5 @@
 import math
 import shutil
-from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,69 +28,42 @@ MACHINES = st.lists(
 ).filter(any)
 
 
-class Lab:
-    """Results folders in a place of their own."""
-
-    def __init__(self, machines: list[dict[int, dict[str, object]]], place: str) -> None:
-        self.place, self.number = Path(place), count()
-        self.folders = [
-            write_folder(
-                self.place / f"machine{number}", [row(trial, **where) for trial, where in held.items()]
-            )
-            for number, held in enumerate(machines)
-        ]
-
-    def merged(self, folders: list[Path]) -> Path:
-        out = self.place / f"out{next(self.number)}"
-        merge(folders, out)
-        return out
-
-
-@given(MACHINES)
-@settings(max_examples=12, deadline=None)
-def test_a_merge_is_the_plain_union(machines):
-    with TemporaryDirectory() as place:
-        lab = Lab(machines, place)
-        frame = read_results(lab.merged(lab.folders))
-        pd.testing.assert_frame_equal(frame, plain_union(lab.folders))
-        assert set(frame["seed"]) == {trial for held in machines for trial in held}
+def write_machines(machines: list[dict[int, dict[str, object]]], place: Path) -> list[Path]:
+    return [
+        write_folder(place / f"machine{number}", [row(trial, **where) for trial, where in held.items()])
+        for number, held in enumerate(machines)
+    ]
 
 
 @given(MACHINES, st.randoms(use_true_random=False))
 @settings(max_examples=12, deadline=None)
-def test_the_order_of_the_folders_does_not_matter(machines, random):
-    with TemporaryDirectory() as place:
-        lab = Lab(machines, place)
-        for folder in lab.folders:
+def test_a_merge_is_the_plain_union_in_any_order_of_the_folders(machines, random):
+    with TemporaryDirectory() as name:
+        folders = write_machines(machines, place := Path(name))
+        for folder in folders:
             for trial in range(random.randrange(4)):
                 keep_model(folder, trial, fill=random.random(), outputs=random.random() < 0.5)
-        one = lab.merged(lab.folders)
-        other = lab.merged(random.sample(lab.folders, len(lab.folders)))
-        pd.testing.assert_frame_equal(read_results(one), read_results(other))
-        models = [
-            {name: held for name, held in files(out).items() if "models" in name} for out in (one, other)
-        ]
+        models = []
+        for out, order in ((place / "one", folders), (place / "other", random.sample(folders, len(folders)))):
+            merge(order, out)
+            pd.testing.assert_frame_equal(read_results(out), plain_union(folders))
+            models.append({name: held for name, held in files(out).items() if "models" in name})
         assert models[0] == models[1]
 
 
 @given(MACHINES)
 @settings(max_examples=8, deadline=None)
 def test_merging_again_merging_itself_and_merging_in_steps_change_nothing(machines):
-    with TemporaryDirectory() as place:
-        lab = Lab(machines, place)
-        out = lab.merged(lab.folders)
+    with TemporaryDirectory() as name:
+        folders = write_machines(machines, place := Path(name))
+        merge(folders, out := place / "out")
         whole = files(out)
-        merge(lab.folders, out)
+        merge(folders, out)
         assert files(out) == whole
-        shutil.copytree(lab.folders[0], lab.place / "copy")
-        for again in ([out], [out, lab.folders[0]], [*lab.folders, lab.place / "copy"]):
-            pd.testing.assert_frame_equal(read_results(lab.merged(again)), read_results(out))
-
-
-def test_the_inputs_stay_as_they_are(folders, tmp_path):
-    before = [files(folder) for folder in folders]
-    merge(folders, tmp_path / "out")
-    assert [files(folder) for folder in folders] == before
+        copy = shutil.copytree(folders[0], place / "copy")
+        for number, again in enumerate(([out], [out, folders[0]], [*folders, copy])):
+            merge(again, place / f"again{number}")
+            pd.testing.assert_frame_equal(read_results(place / f"again{number}"), read_results(out))
 
 
 def changed_value(name: str) -> object:
@@ -107,10 +79,14 @@ def test_a_difference_in_any_result_is_a_conflict(name, tmp_path):
     check_refused([one, other], tmp_path / "out", *fragments)
 
 
+DIVERGED = {"status": "diverged", "test_error": math.nan, "train_error": math.nan}
+
+
+@pytest.mark.parametrize("both", [{}, DIVERGED], ids=["done", "diverged"])
 @pytest.mark.parametrize("name", CIRCUMSTANCES)
-def test_where_and_when_a_member_was_trained_is_no_conflict(name, tmp_path):
-    one = write_folder(tmp_path / "one", [row(2)])
-    other = write_folder(tmp_path / "other", [row(2, **{name: changed_value(name)})])
+def test_where_and_when_a_member_was_trained_is_no_conflict(name, both, tmp_path):
+    one = write_folder(tmp_path / "one", [row(2, **both)])
+    other = write_folder(tmp_path / "other", [row(2, **both, **{name: changed_value(name)})])
     assert merge([one, other], tmp_path / "out").trials == 1
 
 
@@ -136,36 +112,17 @@ CHAINS = st.lists(
 @settings(max_examples=25, deadline=None)
 def test_in_any_order_the_same_row_is_kept_or_the_same_trial_refused(chain, random):
     with TemporaryDirectory() as place:
-        folders = [
-            write_folder(Path(place) / f"{number}", [row(0, test_error=error, seconds=float(seconds))])
-            for number, (error, seconds) in enumerate(chain)
-        ]
+        machines = [{0: {"test_error": error, "seconds": float(seconds)}} for error, seconds in chain]
+        folders = write_machines(machines, Path(place))
         answers = []
         for attempt, order in enumerate((folders, random.sample(folders, len(folders)))):
             try:
                 merge(order, Path(place) / f"out{attempt}")
             except Contradiction as refusal:
-                answers.append({frozenset((each.one, each.other)) for each in refusal.conflicts})
+                answers.append([each.trial for each in refusal.conflicts])
             else:
                 answers.append(read_results(Path(place) / f"out{attempt}")["test_error"].tolist())
         assert answers[0] == answers[1]
-
-
-def test_members_that_diverged_alike_are_equal(tmp_path):
-    diverged = {"status": "diverged", "test_error": math.nan, "train_error": math.nan}
-    folders = [write_folder(tmp_path / name, [row(0, **diverged)]) for name in ("one", "other")]
-    assert merge(folders, tmp_path / "out").trials == 1
-
-
-def test_every_conflict_is_known_and_the_trials_are_counted(tmp_path):
-    one = write_folder(tmp_path / "one", [row(trial) for trial in range(5)])
-    other = write_folder(tmp_path / "other", [row(trial, status="diverged") for trial in range(3)])
-    with pytest.raises(Contradiction, match="3 trials have different results") as refusal:
-        merge([one, other], tmp_path / "out")
-    assert {conflict.trial for conflict in refusal.value.conflicts} == {
-        row(trial).trial for trial in range(3)
-    }
-    assert not (tmp_path / "out").exists()
 
 
 def test_equal_rows_within_a_folder_are_one(tmp_path):
@@ -206,10 +163,12 @@ def test_rows_are_written_in_groups_and_none_is_lost(tmp_path, monkeypatch):
 # Models
 
 
-def test_models_are_copied_byte_by_byte(folders, tmp_path):
+def test_models_are_copied_byte_by_byte_and_the_inputs_stay_as_they_are(folders, tmp_path):
+    before = [files(folder) for folder in folders]
     merge(folders, tmp_path / "out")
-    kept = {path.name: path.read_bytes() for folder in folders for path in (folder / "models").iterdir()}
-    assert {path.name: path.read_bytes() for path in (tmp_path / "out" / "models").iterdir()} == kept
+    assert [files(folder) for folder in folders] == before
+    kept = {name: held for folder in before for name, held in folder.items() if "models" in name}
+    assert {name: held for name, held in files(tmp_path / "out").items() if "models" in name} == kept
 
 
 def test_a_model_with_outputs_is_preferred(folders, tmp_path):
@@ -234,11 +193,11 @@ def test_a_model_without_a_row_stays_behind(folders, tmp_path):
 
 
 def test_a_run_that_keeps_models_finds_them_in_the_merged_folder(tmp_path):
-    halves = [tiny_grid(seed=(seed,)).trials() for seed in (0, 1)]
-    for trials, name in zip(halves, ("one", "other"), strict=True):
-        list(run(trials, Store(tmp_path / name), keep_models=True))
-    merge([tmp_path / "one", tmp_path / "other"], tmp_path / "out")
+    trials = tiny_grid(seed=(0, 1)).trials()
+    folders = [tmp_path / trial.id for trial in trials]
+    for trial, folder in zip(trials, folders, strict=True):
+        list(run([trial], Store(folder), keep_models=True))
+    merge(folders, tmp_path / "out")
     store = Store(tmp_path / "out")
-    assert all(store.has_kept(trial) for trials in halves for trial in trials)
-    planned = next(iter(run([*halves[0], *halves[1]], store, keep_models=True)))
-    assert planned.packs == ()
+    assert all(map(store.has_kept, trials))
+    assert next(run(trials, store, keep_models=True)).packs == ()

@@ -1,4 +1,3 @@
-import socket
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -13,15 +12,10 @@ from merge_folders import check_refused, files, plain_union, row, write_folder, 
 from headcount.errors import StorageError
 from headcount.results import kept_models as copying
 from headcount.results import merge as merging
-from headcount.results.agreement import CIRCUMSTANCES, RESULTS
-from headcount.results.files import write_whole
+from headcount.results.files import this_host, write_whole
 from headcount.results.lock import Locked
 from headcount.results.merge import MERGED, merge
-from headcount.results.shards import SCHEMA
 from headcount.results.store import Store, read_results
-
-HOST = socket.gethostname().partition(".")[0]
-DEAD = 2**22 + 1  # above the largest process id that Linux gives
 
 # Folders that cannot be merged
 
@@ -39,36 +33,29 @@ def test_what_is_no_results_folder_is_refused(make, fragment, folders, tmp_path)
     check_refused([*folders, tmp_path / "photos"], tmp_path / "out", f"photos: {fragment}")
 
 
-def test_folders_without_any_row_are_refused(tmp_path):
+def test_folders_without_any_row_are_refused_and_their_damaged_shards_named(tmp_path):
+    folder = write_folder(tmp_path / "one", [row(0), row(1)])
+    for shard in (folder / "shards").iterdir():
+        shard.write_bytes(b"")
     empty = write_folder(tmp_path / "empty", [])
-    check_refused([empty], tmp_path / "out", str(empty), "no finished trial")
+    named = ("pack0.parquet: damaged", "pack1.parquet: damaged")
+    check_refused([empty, folder], tmp_path / "out", str(empty), "no finished trial", *named)
+    check_refused([empty], tmp_path / "out", "no finished trial")
 
 
-def test_damaged_shards_are_named_where_nothing_else_is_left(tmp_path):
-    folder = write_folder(tmp_path / "one", [row(0)], shards=1)
-    write_shard(folder, "pack9", [row(1)]).write_bytes(b"")
-    (folder / "shards" / "pack0.parquet").write_bytes(b"junk")
-    check_refused([folder], tmp_path / "out", "no finished trial", "pack0.parquet: damaged", "pack9.parquet")
-
-
-def test_a_machine_that_has_finished_nothing_yet_does_no_harm(folders, tmp_path):
-    empty = write_folder(tmp_path / "empty", [])
-    assert merge([*folders, empty], tmp_path / "out").members[empty] == 0
-
-
-def test_a_folder_named_twice_counts_once(folders, tmp_path):
+def test_a_folder_named_twice_counts_once_and_one_without_rows_does_no_harm(folders, tmp_path):
     (tmp_path / "link").symlink_to(folders[0])
-    made = merge([*folders, folders[0] / ".." / "one", tmp_path / "link"], tmp_path / "out")
-    assert made.members == {folders[0]: 3, folders[1]: 2}
+    empty = write_folder(tmp_path / "empty", [])
+    made = merge([*folders, folders[0] / ".." / "one", tmp_path / "link", empty], tmp_path / "out")
+    assert made.members == {folders[0]: 3, folders[1]: 2, empty: 0}
     assert made.shared == 1
-    assert made.problems == ("2 of the 4 folders were named before, and count once",)
+    assert made.problems == ("2 of the 5 folders were named before, and count once",)
 
 
 @pytest.mark.parametrize(
     "damage",
     [
         lambda path: path.write_bytes(path.read_bytes()[:-9]),
-        lambda path: path.write_bytes(b""),
         lambda path: pq.write_table(pa.table({"price": [1.5]}), path),
     ],
 )
@@ -76,9 +63,8 @@ def test_a_shard_that_cannot_be_used_is_named_and_the_rest_merged(damage, folder
     path = folders[0] / "shards" / "pack0.parquet"
     damage(path)
     held = path.read_bytes()
-    made = merge(folders, tmp_path / "out")
-    assert len(made.problems) == 1
-    assert str(path) in made.problems[0]
+    (problem,) = merge(folders, tmp_path / "out").problems
+    assert str(path) in problem
     assert path.read_bytes() == held
     assert set(read_results(tmp_path / "out")["seed"]) == {1, 2, 3}
 
@@ -99,33 +85,31 @@ def test_an_out_that_is_tangled_with_an_input_is_refused(out, fragment, folders,
     check_refused(folders, tmp_path / out, "--out: expected a folder of its own", fragment)
 
 
-def test_an_out_that_is_a_file_is_refused(folders, tmp_path):
-    (tmp_path / "out").write_text("text")
-    check_refused(folders, tmp_path / "out", "out: is a file")
+@pytest.mark.parametrize(
+    ("make", "fragments"),
+    [
+        (lambda out: out.write_text("text"), ["out: is a file"]),
+        (
+            lambda out: write_folder(out, [row(0)], shards=1),
+            ["--out: expected a new folder", "other results (pack0.parquet)"],
+        ),
+        (
+            lambda out: pq.write_table(pa.table({"price": [1.5]}), write_folder(out, []) / "shards" / MERGED),
+            [MERGED, "not a shard of headcount's"],
+        ),
+    ],
+)
+def test_an_out_that_holds_something_else_is_refused(make, fragments, folders, tmp_path):
+    make(tmp_path / "out")
+    check_refused(folders, tmp_path / "out", *fragments)
 
 
-def test_an_out_with_results_of_its_own_is_refused(folders, tmp_path):
-    out = write_folder(tmp_path / "out", [row(0)], shards=1)
-    check_refused(folders, out, "--out: expected a new folder", "other results (pack0.parquet)")
-
-
-def test_an_out_with_trials_that_no_folder_holds_is_refused(folders, tmp_path):
-    merge(folders, tmp_path / "out")
-    check_refused(folders[:1], tmp_path / "out", "other results (1 trial of no folder that is merged)")
-
-
-def test_an_out_that_contradicts_the_folders_is_refused(folders, tmp_path):
-    merge(folders, tmp_path / "out")
+def test_an_out_that_is_not_part_of_the_merge_is_refused(folders, tmp_path):
+    out = tmp_path / "out"
+    merge(folders, out)
+    check_refused(folders[:1], out, "other results (1 trial of no folder that is merged)")
     write_shard(folders[1], "pack1", [row(3, test_error=0.5)])
-    check_refused(
-        folders, tmp_path / "out", row(3).trial, str(tmp_path / "out"), "test_error (0.5 and 0.075)"
-    )
-
-
-def test_an_out_that_is_no_shard_of_ours_is_refused(folders, tmp_path):
-    (tmp_path / "out" / "shards").mkdir(parents=True)
-    pq.write_table(pa.table({"price": [1.5]}), tmp_path / "out" / "shards" / MERGED)
-    check_refused(folders, tmp_path / "out", MERGED, "not a shard of headcount's")
+    check_refused(folders, out, row(3).trial, str(out), "test_error (0.5 and 0.075)")
 
 
 def test_a_damaged_earlier_merge_is_set_aside_and_written_anew(folders, tmp_path):
@@ -150,6 +134,9 @@ def test_a_folder_that_has_grown_is_merged_again(folders, tmp_path):
 # Kills
 
 
+DEAD = 2**22 + 1  # above the largest process id that Linux gives
+
+
 class Killed(BaseException):
     """As if the process had been killed here."""
 
@@ -163,7 +150,7 @@ def killed_at(place: int, *, halfway: bool) -> Callable[..., None]:
             return write_whole(path, content)
         if halfway:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.with_name(f"{path.name}.{HOST}.{DEAD}.partial").write_bytes(b"half")
+            path.with_name(f"{path.name}.{this_host()}.{DEAD}.partial").write_bytes(b"half")
         raise Killed
 
     return write
@@ -194,9 +181,7 @@ def test_a_folder_that_changes_meanwhile_is_noticed(folders, tmp_path, monkeypat
     monkeypatch.setattr(merging, "copy_models", change)
     with pytest.raises(StorageError, match="changed while it was merged"):
         merge(folders, tmp_path / "out")
-    assert not [
-        path for path in (tmp_path / "out").rglob("*") if path.suffix in (".parquet", ".partial", ".lock")
-    ]
+    assert {path.suffix for path in (tmp_path / "out").rglob("*")} == {"", ".npz"}
 
 
 def test_a_folder_that_somebody_writes_to_is_refused(folders, tmp_path):
@@ -210,8 +195,3 @@ def test_what_cannot_be_written_is_one_line(folders, tmp_path):
     (tmp_path / "out" / "models").write_text("in the way")
     with pytest.raises(StorageError, match="cannot be written"):
         merge(folders, tmp_path / "out")
-
-
-def test_results_and_circumstances_are_all_columns():
-    assert {*RESULTS, *CIRCUMSTANCES} == set(SCHEMA.names)
-    assert not {*RESULTS} & {*CIRCUMSTANCES}

@@ -64,23 +64,19 @@ def test_data_was_once_known_by_its_file_as_well():
 
 
 @pytest.mark.parametrize(
-    "spec",
+    ("spec", "key"),
     [
-        as_once(TRIALS["task"], task={"name": "own", "options": [], "fingerprint": "0" * 16}),
-        as_once(TRIALS["task"], colour=1),
-        "[1]",
-        "not JSON",
+        (as_once(TRIALS["task"], task={"name": "own", "options": [], "fingerprint": "0" * 16}), None),
+        (as_once(TRIALS["task"], colour=1), None),
+        ("[1]", None),
+        ("not JSON", None),
+        (as_once(TRIALS["task"]), "0" * 16),
     ],
-    ids=["a user's task", "unknown field", "a list", "text"],
+    ids=["a user's task", "unknown field", "a list", "text", "a key that is not of its spec"],
 )
-def test_what_cannot_be_converted_keeps_its_key_and_is_not_current(spec):
-    old = shard(spec)
+def test_what_cannot_be_converted_keeps_its_key_and_is_not_current(spec, key):
+    old = shard(spec, key=key)
     assert upgraded(old) is old and not is_current(spec)
-
-
-def test_a_key_that_is_not_of_its_spec_stays():
-    old = shard(as_once(TRIALS["task"]), key="0" * 16)
-    assert upgraded(old) is old
 
 
 def test_rows_of_another_algorithm_are_not_of_today():

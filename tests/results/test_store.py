@@ -1,7 +1,5 @@
 import os
-import subprocess
-import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -19,28 +17,18 @@ from headcount.results.store import Store
 from headcount.trials.machine import this_machine
 from headcount.trials.pack import plan
 
-HOLDER = Path(__file__).parents[1] / "lock_holder.py"
-
-
 # Files
 
 
 def test_two_threads_that_write_one_path_never_fail(tmp_path):
-    path, failures = tmp_path / "file", []
+    path = tmp_path / "file"
 
     def write(content: bytes) -> None:
         for _ in range(80):
-            try:
-                write_whole(path, lambda file: file.write(content))
-            except Exception as error:  # of whatever kind
-                failures.append(error)
+            write_whole(path, lambda file: file.write(content))
 
-    threads = [threading.Thread(target=write, args=(bytes([number]) * 4096,)) for number in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(write, (bytes(4096), b"\x01" * 4096)))
     assert path.read_bytes() in (bytes(4096), b"\x01" * 4096)
     assert list(tmp_path.iterdir()) == [path]
 
@@ -71,36 +59,19 @@ def test_the_folder_is_flushed_after_the_rename(tmp_path, monkeypatch):
 
 
 def test_a_second_writer_in_this_process_is_refused(tmp_path):
-    with Store(tmp_path / "runs").writing():
-        with (
-            pytest.raises(Locked, match="runs: is being written to by an earlier run of this process, since"),
-            Store(tmp_path / "runs").writing(),
-        ):
-            pass
+    store = Store(tmp_path / "runs")
+    with store.writing():
+        with pytest.raises(Locked, match="runs: is being written to by an earlier run of this process, "):
+            store.writing().__enter__()
         assert (tmp_path / "runs" / LOCK).is_file()
     assert not list((tmp_path / "runs").iterdir())
-    with Store(tmp_path / "runs").writing():
+    with store.writing():
         pass
 
 
-def test_another_process_is_named_and_a_killed_one_makes_room(tmp_path):
-    holder = subprocess.Popen([sys.executable, HOLDER, tmp_path], stdout=subprocess.PIPE, text=True)
-    try:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(Locked, match=f"by process {holder.pid} on {this_host()}, since 2"):
-            Store(tmp_path).writing().__enter__()
-    finally:
-        holder.kill()
-        holder.communicate()
-    assert (tmp_path / LOCK).is_file(), "left by the killed process"
-    with Store(tmp_path).writing():
-        pass
-
-
-@pytest.mark.parametrize("held", ['{"host": "elsewhere", "process": 7, "started": "1", "since": "Monday"}'])
-def test_the_lock_of_another_machine_is_not_broken(held, tmp_path):
+def test_the_lock_of_another_machine_is_not_broken(tmp_path):
     """Its process cannot be seen from here, and not every network file system shares locks."""
+    held = '{"host": "elsewhere", "process": 7, "started": "1", "since": "Monday"}'
     (tmp_path / LOCK).write_text(held)
     with pytest.raises(Locked, match=f"process 7 on elsewhere.*remove {tmp_path / LOCK}"):
         Store(tmp_path).writing().__enter__()
@@ -123,16 +94,12 @@ def test_without_locks_of_the_file_system_the_name_of_the_holder_counts(tmp_path
     assert not Holder(this_host(), 2**22 + 1, started="", since="Monday").is_alive
 
 
-@pytest.mark.parametrize("below", ["", "deeper/still"])
-def test_a_file_where_the_folder_should_be_is_named_as_it_was_given(below, tmp_path):
-    (tmp_path / "afile").write_text("precious")
-    folder = tmp_path / "afile" / below
-    for prepare in (Store(folder).prepare, lambda: Store(folder).writing().__enter__()):
-        with pytest.raises(StorageError) as refusal:
+def test_a_file_where_the_folder_should_be_is_named_as_it_was_given(tmp_path):
+    (folder := tmp_path / "afile").write_text("precious")
+    for prepare in (Store(folder).prepare, Store(folder).writing().__enter__):
+        with pytest.raises(StorageError, match=f"^{folder}: "):
             prepare()
-        assert str(refusal.value).startswith(f"{folder}: ") or below
-        assert "shards" not in str(refusal.value) or below
-    assert (tmp_path / "afile").read_text() == "precious"
+    assert folder.read_text() == "precious"
 
 
 # Rows and models of another version
@@ -172,25 +139,10 @@ def test_a_checkpoint_of_another_algorithm_is_named_and_set_aside(tmp_path, monk
     assert len(store.problems) == 2
 
 
-# What lies in the folder
-
-
-def test_only_shards_are_expected_to_be_shards(tmp_path):
-    folder = write_folder(tmp_path / "runs", [row(0)])
-    for name in ("estimate.json", "notes.txt"):
-        (folder / name).write_text("mine")
-    (folder / "shards" / "notes.txt").write_text("mine")
-    store = Store(folder)
-    assert len(store.frame()) == 1
-    assert store.problems == [f"{folder / 'shards' / 'notes.txt'}: not a file of headcount's, left alone"]
-
-
 def test_a_shard_is_never_written_over(tmp_path):
     (pack,) = plan(tiny_grid().trials(), this_machine())
     store = Store(tmp_path)
     for number in range(3):
         store.write(pack, [row(number)])
-    assert len(list(store.shards.iterdir())) == 3
-    assert {pq.read_table(path)["trial"][0].as_py() for path in store.shards.iterdir()} == {
-        row(number).trial for number in range(3)
-    }
+    held = [pq.read_table(path)["trial"].to_pylist() for path in store.shards.iterdir()]
+    assert sorted(held) == [[row(number).trial] for number in range(3)]

@@ -1,8 +1,9 @@
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
-from believable import believable_frame, diverge, in_cell
+from believable import believable_frame, diverge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny import tiny_grid
@@ -11,38 +12,39 @@ from headcount.results.cells import sections
 from headcount.results.transitions import transitions
 
 
-def frame_of(
-    errors: dict[int, float], *, dimension: int | None = 2, lengths: tuple[int, ...] = (8, 16)
-) -> pd.DataFrame:
+def frame_of(errors: dict[int, float], *, dimension: int | None = 2) -> pd.DataFrame:
     """One member per heads and length, with exactly these errors."""
-    frame = believable_frame(
-        dimension=dimension, heads=tuple(errors), lengths=lengths, seeds=1, learning_rates=(1e-3,)
-    )
+    heads, rates = tuple(errors), (1e-3,)
+    frame = believable_frame(dimension=dimension, heads=heads, lengths=(8, 16), seeds=1, learning_rates=rates)
     exact = frame["heads"].map(errors).astype(float)
     return frame.assign(validation_error=exact, test_error=exact, status="done")
 
 
-def test_the_sentence_is_computed():
-    (found,) = transitions(frame_of({1: 3e-2, 2: 1e-4, 3: 9e-5}))
-    assert (found.below, found.heads) == (1, 2)
-    assert found.fall == pytest.approx(300)
-    assert str(found) == "max_sum: the error falls 300-fold at 2 heads: D = 2, as it was built."
-
-
-def test_a_fall_elsewhere_is_said_plainly():
-    (found,) = transitions(frame_of({1: 3e-2, 2: 2e-2, 3: 2e-5}))
-    assert str(found) == "max_sum: the error falls 1,000-fold at 3 heads: D = 3, but it was built with D = 2."
-
-
-def test_a_gap_in_the_head_counts_leaves_a_range():
-    (found,) = transitions(frame_of({1: 1e-1, 4: 1e-4}, dimension=3))
-    assert "between 1 and 4 heads: 1 < D ≤ 4, as it was built" in str(found)
-
-
-def test_a_small_fall_is_no_transition():
-    (found,) = transitions(frame_of({1: 3e-2, 2: 1e-2}, dimension=None))
-    assert not found.clear
-    assert str(found) == "max_sum: no transition; the largest fall of the error is 3.0-fold, at 2 heads."
+@pytest.mark.parametrize(
+    ("errors", "dimension", "sentence"),
+    [
+        ({1: 3e-2, 2: 1e-4, 3: 9e-5}, 2, "the error falls 300-fold at 2 heads: D = 2, as it was built."),
+        (
+            {1: 3e-2, 2: 2e-2, 3: 2e-5},
+            2,
+            "the error falls 1,000-fold at 3 heads: D = 3, but it was built with D = 2.",
+        ),
+        (
+            {1: 1e-1, 4: 1e-4},
+            3,
+            "the error falls 1,000-fold between 1 and 4 heads: 1 < D ≤ 4, as it was built.",
+        ),
+        ({1: 3e-2, 2: 1e-4}, None, "the error falls 300-fold at 2 heads: D = 2."),
+        (
+            {1: 3e-2, 2: 1e-2},
+            None,
+            "no transition; the largest fall of the error is 3.0-fold, at 2 heads.",
+        ),
+    ],
+)
+def test_the_sentence_says_where_the_error_falls(errors, dimension, sentence):
+    (found,) = transitions(frame_of(errors, dimension=dimension))
+    assert str(found) == f"max_sum: {sentence}"
 
 
 @pytest.mark.parametrize("errors", [{2: 1e-3}, {1: math.nan, 2: 1e-3}])
@@ -52,45 +54,32 @@ def test_one_usable_head_count_has_no_transition(errors):
 
 def test_an_error_of_zero_is_a_finite_fall():
     (found,) = transitions(frame_of({1: 1e-2, 2: 0.0}))
-    assert math.isfinite(found.fall)
-    assert found.heads == 2
+    assert math.isfinite(found.fall) and found.heads == 2
 
 
 def test_a_diverged_member_is_not_chosen():
-    frame = frame_of({1: 1e-1, 2: 1e-4, 3: 1e-4}, lengths=(8,))
-    spoilt = diverge(frame, in_cell(frame, heads=2, length=8))
-    (found,) = transitions(spoilt)
+    frame = frame_of({1: 1e-1, 2: 1e-4, 3: 1e-4})
+    (found,) = transitions(diverge(frame, frame["heads"] == 2))
     assert (found.below, found.heads) == (1, 3)
 
 
 @settings(max_examples=30, deadline=None)
-@given(
-    falls=st.lists(st.floats(0.5, 100), min_size=1, max_size=6),
-    shuffle=st.randoms(use_true_random=False),
-)
-def test_the_largest_fall_is_found_whatever_the_order_of_rows(falls, shuffle):
-    errors = {1: 1.0}
-    for heads, fall in enumerate(falls, start=2):
-        errors[heads] = errors[heads - 1] / fall
-    frame = frame_of(errors)
-    rows = list(range(len(frame)))
-    shuffle.shuffle(rows)
-    (found,) = transitions(frame.iloc[rows])
+@given(st.lists(st.floats(0.5, 100), min_size=1, max_size=6), st.integers(0, 99))
+def test_the_largest_fall_is_found_whatever_the_order_of_rows(falls, seed):
+    errors = dict(enumerate(1 / np.cumprod([1.0, *falls]), start=1))
+    (found,) = transitions(frame_of(errors).sample(frac=1, random_state=seed))
     assert found.fall == pytest.approx(max(falls))
 
 
 def with_specs(**axes: object) -> pd.DataFrame:
     """Heads 1 and 2 for every combination of the axes, as the engine would write their specs."""
     options = {"token_dim": 3, **axes.pop("options", {})}  # type: ignore[dict-item]
-    trials = tiny_grid(heads=(1, 2), length=(8, 16), options=options, **axes).trials()
-    frame = frame_of({1: 1e-1, 2: 1e-4})
+    frame = frame_of({1: 1e-1, 2: 1e-4}).set_index(["heads", "length"], drop=False)
     rows = []
-    for trial in trials:
-        matching = frame[(frame["heads"] == trial.architecture.heads) & (frame["length"] == trial.length)]
-        rows.append(
-            matching.iloc[0].to_dict()
-            | {"trial": trial.id, "head_dim": trial.architecture.head_dim, "spec": trial.to_json()}
-        )
+    for trial in tiny_grid(heads=(1, 2), length=(8, 16), options=options, **axes).trials():
+        shape = trial.architecture
+        own = {"trial": trial.id, "head_dim": shape.head_dim, "spec": trial.to_json()}
+        rows.append({**frame.loc[(shape.heads, trial.length)], **own})
     return pd.DataFrame(rows)
 
 

@@ -1,17 +1,15 @@
-import subprocess
+import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from robust_support import TINY, Command, Disk, Process, Result, Undisturbed, start, write
+from robust_support import TINY, Process, Result, heavy, write
 
 from headcount.results.files import write_whole
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def cache(tmp_path_factory):
     """One folder of compiled programs for all tests and their processes."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
@@ -20,15 +18,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def early_start(request: pytest.FixtureRequest) -> None:
-    """Long processes begin before the first test, where any test will ask for them."""
-    for item in request.session.items:
-        for name in {"undisturbed", "engine_alone"} & set(getattr(item, "fixturenames", ())):
-            request.getfixturevalue(name)
+def early_start(request):
+    """The long process begins before the first test, where any test will ask for it."""
+    if any("undisturbed" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        request.getfixturevalue("undisturbed")
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+def command(monkeypatch, capsys):
     """`headcount ...`, in this process."""
 
     def call(*arguments: str | Path) -> Result:
@@ -36,15 +33,13 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
         monkeypatch.setattr(sys, "argv", ["headcount", *map(str, arguments)])
         capsys.readouterr()
+        code: object = 0
         try:
             main()
         except SystemExit as end:
-            code = end.code
+            code = end.code or 0
         except Exception as error:
             pytest.fail(f"the user would see a traceback: {type(error).__name__}: {error}")
-        else:
-            code = 0
-        code = 0 if code is None else code
         assert isinstance(code, int), code
         return Result(code, *capsys.readouterr())
 
@@ -52,57 +47,45 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.fixture
-def quick_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_page(monkeypatch):
     """A page that takes no time, where the page is not what is tested."""
 
-    def write_page(frame: pd.DataFrame, path: Path, **_: object) -> None:
-        write_whole(path, lambda file: file.write(f"{len(frame)} members".encode()))
+    def write_page(frame: object, path: Path, **_: object) -> None:
+        write_whole(path, lambda file: file.write(b"a page"))
 
     monkeypatch.setattr("headcount.report.page.write_page", write_page)
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The tiny specification and a folder that holds all its results; both are only looked at."""
+def spec(tmp_path_factory):
+    """The tiny specification."""
+    return write(tmp_path_factory.mktemp("spec") / "tiny.toml", TINY)
+
+
+@pytest.fixture(scope="session")
+def whole(spec):
+    """A folder that holds all results of the tiny specification; it is only looked at."""
     from headcount.commands.specfile import load
     from headcount.running.sweep import sweep
 
-    folder = tmp_path_factory.mktemp("finished")
-    spec = write(folder / "tiny.toml", TINY)
-    sweep(load(spec), folder / "results")
-    write(folder / "results" / "report.html", "10 members")
-    return spec, folder / "results"
-
-
-@pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Undisturbed]:
-    run = Undisturbed(tmp_path_factory.mktemp("undisturbed"), cache)
-    yield run
-    run.process.stop()
-
-
-@pytest.fixture(scope="session")
-def engine_alone(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Iterator[Process]:
-    folder = tmp_path_factory.mktemp("engine")
-    script = Path(__file__).with_name("engine_alone.py")
-    arguments = ["-W", "error", script, folder / "runs"]
-    process = start(*arguments, cache=cache, log=folder / "log", program=sys.executable)
-    yield process
-    process.stop()
+    folder = spec.parent / "results"
+    sweep(load(spec), folder)
+    write(folder / "report.html", "a page")
+    return folder
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "none", str(folder)]
-    try:
-        mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
-    except OSError:
-        mounted = False
-    if not mounted:
-        pytest.skip("this user may not mount a disk: see the tests that pretend")
-    try:
-        yield Disk(folder)
-    finally:
-        subprocess.run(["umount", "--lazy", folder], check=True)
+def folder(whole, tmp_path):
+    """A copy of all results. Its path is long, as real ones are: a line about it must stay one line."""
+    copy = tmp_path / "results of a long and careful measurement on the machine upstairs" / "runs"
+    return shutil.copytree(whole, copy)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory, cache):
+    """A sweep in a process of its own that nobody disturbs; other tests go on meanwhile."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    spec = write(folder / "heavy.toml", heavy(seeds=17))
+    process = Process("sweep", spec, "--out", folder / "runs", "--json", cache=cache, log=folder / "log")
+    yield process
+    process.stop()

@@ -1,19 +1,12 @@
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from robust_support import TINY, Command, Result, numbers, start, tiny, write
+from robust_support import TINY, Process, Result, check_refused, numbers, tiny, write
 
 from headcount.tasks.registry import TASKS
 
 TRAINING = "[training]\n"
 MODEL = "[model]\n"
-PYTHON_START = "import headcount as h\n"
-
-
-def other_task(text: str) -> str:
-    return tiny('name = "max_sum"\ndimension = 2\ntoken_dim = 2\n', text)
 
 
 # What the file holds, and what the line about it has to contain.
@@ -21,135 +14,71 @@ TOML: dict[str, tuple[str | bytes, list[str]]] = {
     "unknown field": (tiny("hidden = 4", "hiden = 4"), ["model.hiden", "did you mean hidden", "head_dim"]),
     "unknown field, nothing like it": (tiny(TRAINING, TRAINING + "zzz = 1\n"), ["training.zzz"]),
     "unknown option of a task": (tiny("token_dim", "tokendim"), ["tokendim", "max_sum", "token_dim"]),
-    "unknown table": (
-        TINY + "[modle]\nheads = 2\n",
-        ["modle", "did you mean model", "task, model, training"],
-    ),
-    "field outside any table": ("steps = 3\n" + TINY, ["steps", "task, model, training"]),
-    "no head": (
-        tiny("heads = [1, 2]", "heads = [1, 0]"),
-        ["model.heads", "got 0", "integer >= 1"],
-    ),
+    "unknown table": (TINY + "[modle]\n", ["modle", "did you mean model", "task, model, training"]),
+    "no head": (tiny("heads = [1, 2]", "heads = [1, 0]"), ["model.heads", "got 0", "integer >= 1"]),
     "negative rate": (
         tiny(TRAINING, TRAINING + "learning_rate = -0.25\n"),
-        ["training.learning_rate", "-0.25", "number > 0"],
+        ["training.learning_rate", "> 0"],
     ),
-    "NaN rate": (tiny(TRAINING, TRAINING + "learning_rate = nan\n"), ["learning_rate", "nan", "finite"]),
     "infinite rate": (
-        tiny(TRAINING, TRAINING + "learning_rate = [1e-3, inf]\n"),
-        ["learning_rate[1]", "inf", "finite"],
-    ),
-    "more orthonormal directions than dimensions": (
-        tiny("dimension = 2\ntoken_dim = 2", 'dimension = 5\ntoken_dim = 4\ndirections = "orthonormal"'),
-        ["dimension", "5", "orthonormal", "at most 4"],
+        tiny(TRAINING, TRAINING + "learning_rate = [1, inf]\n"),
+        ["learning_rate[1]", "finite"],
     ),
     "a D that the task does not have": (
-        other_task('name = "extremes"\ndimension = 3\n'),
+        tiny('name = "max_sum"\ndimension = 2\ntoken_dim = 2\n', 'name = "extremes"\ndimension = 3\n'),
         ["extremes", "dimension", "positions"],
     ),
     "unknown task": (tiny('"max_sum"', '"maxsum"'), ["'maxsum'", "did you mean 'max_sum'", "bowls"]),
     "text for a number": (tiny("heads = [1, 2]", 'heads = "two"'), ["model.heads", "'two'", "integer"]),
-    "a truth value for heads": (tiny("heads = [1, 2]", "heads = true"), ["model.heads", "True", "integer"]),
-    "a truth value for an option": (tiny("token_dim = 2", "token_dim = true"), ["token_dim", "True", "1"]),
+    "a bool for an option": (tiny("token_dim = 2", "token_dim = true"), ["token_dim", "True", "1"]),
     "empty list": (tiny("heads = [1, 2]", "heads = []"), ["model.heads", "[]", "at least 1"]),
     "no seeds": (tiny("seeds = 5", "seeds = 0"), ["training.seeds", "0", "from 1 to"]),
-    "a seed that no generator takes": (
-        tiny("seeds = 5", "seeds = [18446744073709551616]"),
-        ["seed", "18446744073709551616"],
-    ),
-    "key-value heads that do not divide": (
-        tiny(MODEL, MODEL + "kv_heads = 2\n"),
-        ["kv_heads", "2", "heads = 1"],
-    ),
+    "a seed that no generator takes": (tiny("seeds = 5", f"seeds = [{2**64}]"), ["seed", str(2**64)]),
     "unknown precision": (
-        tiny(MODEL, MODEL + 'precision = "float16"\n'),
-        ["model.precision", "'float16'", "float32", "bfloat16"],
+        tiny(MODEL, MODEL + 'precision = "f16"\n'),
+        ["model.precision", "'f16'", "bfloat16"],
     ),
-    "missing table": (TINY.partition(TRAINING)[0], ["training", "missing"]),
     "missing field": (tiny("heads = [1, 2]\n"), ["model.heads", "missing"]),
     "a value for a table": ('task = "max_sum"\n' + TINY.partition("\n\n")[2], ["task", "'max_sum'"]),
-    "not a multiple": (tiny("steps = 40", "steps = 25"), ["steps", "25", "multiple", "evaluate_every = 10"]),
-    "warm-up as long as the run": (
-        tiny(TRAINING, TRAINING + "warmup = 40\n"),
-        ["warmup", "40", "steps"],
-    ),
+    "warm-up as long as the run": (tiny(TRAINING, TRAINING + "warmup = 40\n"), ["warmup", "from 0 to 39"]),
     "positions beyond the length": (
         tiny("token_dim = 2", "token_dim = 2\npositions = [[7]]"),
         ["position", "7", "length 4"],
     ),
-    "more data than any machine holds": (
-        tiny("train_samples = 64", "train_samples = 10000000000000"),
-        ["train_samples"],
-    ),
+    "more data than any machine holds": (tiny("samples = 64", f"samples = {10**13}"), ["train_samples"]),
     "not TOML": ("heads = = 3", ["not TOML", "line 1"]),
     "empty file": ("", ["empty", "[task], [model] and [training]"]),
     "binary file": (bytes(range(256)), ["not TOML"]),
     "no list of grids": ("grid = 3\n", ["grid", "[[grid]]"]),
     "an empty list of grids": ("grid = []\n", ["at least one trial"]),
-    "a grid beside the tables": (TINY + "[[grid]]\n", ["grid", "task, model, training"]),
 }
 
 PYTHON: dict[str, tuple[str | bytes, list[str]]] = {
     "raises": ("x = 1\nraise RuntimeError('no luck\\ntoday')\n", ["line 2", "RuntimeError", "no luck"]),
     "syntax error": ("x = 1\ny = = 2\n", ["line 2", "SyntaxError"]),
     "defines nothing": ("x = 1\n", ["`grid`", "`trials`"]),
-    "no trials": ("trials = []\n", ["at least one trial"]),
     "other trials": ("trials = [1, 2]\n", ["`trials`", "headcount.Trial"]),
     "leaves": ("import sys\n\nsys.exit()\n", ["line 3", "SystemExit"]),
     "binary": (bytes(range(256)), ["null bytes"]),
-    "an empty axis": (PYTHON_START + "grid = h.Grid('max_sum', heads=[])\n", ["heads", "[]", "list"]),
-    "an unknown option of the model": (
-        PYTHON_START + "grid = h.Grid(h.TaskChoice.of('max_sum'), model=(('colour', 1),))\n",
-        ["colour"],
-    ),
-    "a name that is taken": (
-        PYTHON_START + "from headcount.tasks.library import max_sum\nh.register_task('max_sum')(max_sum)\n",
-        ["'max_sum'", "taken"],
-    ),
+    "an empty axis": ("import headcount as h\ngrid = h.Grid('max_sum', heads=[])\n", ["heads", "[]", "list"]),
 }
 
-# Words of the machinery, which mean nothing to the user.
-INTERNAL = ["Traceback", "instance of", "tasktable", "gridtable", "line None", "0x7f"]
 
-
-def check_refused(result: Result, fragments: list[str]) -> None:
-    assert result.code == 2, (result.code, result.err)
-    assert result.err.endswith("\n")
-    assert len(result.lines) == 1, result.err
-    assert result.err.startswith("headcount: error: ")
-    assert result.out == ""
-    for fragment in fragments:
-        assert fragment in result.err, f"{fragment!r} is not in: {result.err}"
-    for word in INTERNAL:
-        assert word not in result.err
-
-
-@pytest.mark.parametrize("name", TOML)
-def test_a_bad_table_is_one_line_that_names_it(name: str, tmp_path: Path, command: Command) -> None:
-    text, fragments = TOML[name]
-    spec = write(tmp_path / "bad spec.toml", text)
-    check_refused(command("sweep", spec, "--out", tmp_path / "runs"), [str(spec), *fragments])
+@pytest.mark.parametrize("name", [*TOML, *PYTHON])
+def test_a_bad_specification_is_one_line_that_names_it(name, tmp_path, command):
+    text, fragments = (TOML | PYTHON)[name]
+    spec = write(tmp_path / f"bad spec{'.toml' if name in TOML else '.py'}", text)
+    check_refused(command("sweep", spec, "--out", tmp_path / "runs"), spec, *fragments)
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("name", PYTHON)
-def test_a_bad_python_specification_is_one_line_that_names_it(
-    name: str, tmp_path: Path, command: Command
-) -> None:
-    text, fragments = PYTHON[name]
-    spec = write(tmp_path / "bad spec.py", text)
-    check_refused(command("sweep", spec, "--out", tmp_path / "runs"), [str(spec), *fragments])
-    assert not (tmp_path / "runs").exists()
+GRID = "[[grid]]\n" + re.sub(r"^\[", "[grid.", TINY, flags=re.MULTILINE)
 
 
-def test_the_mistake_of_a_later_grid_says_which_grid(tmp_path: Path, command: Command) -> None:
-    grid = re.sub(r"^\[", "[grid.", TINY, flags=re.MULTILINE)
-    spec = write(
-        tmp_path / "two.toml", f"[[grid]]\n{grid}[[grid]]\n{grid.replace('hidden = 4', 'hidden = 0')}"
-    )
+def test_the_mistake_of_a_later_grid_says_which_grid(tmp_path, command):
+    spec = write(tmp_path / "two.toml", GRID + GRID.replace("hidden = 4", "hidden = 0"))
     result = command("sweep", spec, "--out", tmp_path / "runs")
-    check_refused(result, [str(spec), "model.hidden", "got 0"])
-    assert re.search(r"grid\W*[12]\b", result.err), result.err
+    check_refused(result, spec, "grid 2", "model.hidden", "got 0")
 
 
 @pytest.mark.parametrize(
@@ -157,25 +86,22 @@ def test_the_mistake_of_a_later_grid_says_which_grid(tmp_path: Path, command: Co
     [
         ("missing.toml", ["no such file"]),
         ("", ["folder", ".toml or .py"]),
-        ("spec.yaml", [".yaml", ".toml or .py"]),
         ("spec", [".toml or .py"]),
         ("spec.toml.bak", [".bak", ".toml or .py"]),
         ("x" * 300 + ".toml", ["name too long"]),
     ],
 )
-def test_a_file_that_is_none(name: str, fragments: list[str], tmp_path: Path, command: Command) -> None:
-    if "spec" in name:
-        write(tmp_path / name, TINY)
-    path = tmp_path / name
+def test_a_file_that_is_none(name, fragments, tmp_path, command):
+    path = write(tmp_path / name, TINY) if "spec" in name else tmp_path / name
     result = command("sweep", path, "--out", tmp_path / "runs")
-    check_refused(result, [str(path)])
+    check_refused(result, path)
     for fragment in fragments:
-        assert fragment.lower() in result.err.lower()
+        assert fragment in result.err.lower()
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.fixture
-def no_new_tasks() -> Iterator[None]:
+def no_new_tasks():
     known = set(TASKS)
     yield
     for name in set(TASKS) - known:
@@ -184,36 +110,23 @@ def no_new_tasks() -> Iterator[None]:
 
 OWN_TASK = """\
 import jax.numpy as jnp
+from tiny import tiny_grid
 
 import headcount as h
-from headcount.tasks.registry import register_task
 
 
-@register_task("my own")
+@h.register_task("my own")
 def my_own(*, dimension: int = 2) -> h.RetrievalTask:
-    return h.RetrievalTask(
-        name="my own",
-        token_dim=2,
-        coordinate_functions=(lambda token: token[0], lambda token: token[1]),
-        outer=jnp.sum,
-    )
+    functions = (lambda token: token[0], lambda token: token[1])
+    return h.RetrievalTask(name="my own", token_dim=2, coordinate_functions=functions, outer=jnp.sum)
 
 
-grid = h.Grid(
-    h.TaskChoice.of("my own"),
-    length=(4,),
-    heads=(1, 2),
-    head_dim=(2,),
-    hidden=(4,),
-    training=h.Training(
-        steps=40, evaluate_every=10, train_samples=64, validation_samples=32, test_samples=32, batch_size=16
-    ),
-)
+grid = tiny_grid(task="my own", options={}, heads=(1, 2))
 """
 
 
 @pytest.mark.usefixtures("no_new_tasks", "quick_page")
-def test_a_python_specification_brings_its_own_task(tmp_path: Path, command: Command) -> None:
+def test_a_python_specification_brings_its_own_task(tmp_path, command):
     spec = write(tmp_path / "own.py", OWN_TASK)
     result = command("sweep", spec, "--out", tmp_path / "runs")
     assert (result.code, result.err) == (0, "")
@@ -224,19 +137,17 @@ def test_a_python_specification_brings_its_own_task(tmp_path: Path, command: Com
 
 
 @pytest.mark.usefixtures("quick_page")
-def test_a_list_of_grids_is_all_of_them_each_trial_once(tmp_path: Path, command: Command) -> None:
-    first = re.sub(r"^\[", "[grid.", tiny("seeds = 5", "seeds = 2"), flags=re.MULTILINE)
+def test_a_list_of_grids_is_all_of_them_each_trial_once(tmp_path, command):
+    first = GRID.replace("seeds = 5", "seeds = 2")
     second = first.replace("seeds = 2", "seeds = [1, 2]").replace("heads = [1, 2]", "heads = [2]")
-    spec = write(tmp_path / "two.toml", f"[[grid]]\n{first}\n[[grid]]\n{second}")
+    spec = write(tmp_path / "two.toml", first + second)
     result = command("sweep", spec, "--out", tmp_path / "runs")
     assert (result.code, result.err) == (0, "")
     found = numbers(tmp_path / "runs")[["heads", "seed"]].to_numpy().tolist()
     assert found == [[1, 0], [1, 1], [2, 0], [2, 1], [2, 2]]
 
 
-def test_a_real_process_refuses_in_one_line_too(tmp_path: Path, cache: Path) -> None:
+def test_a_real_process_refuses_in_one_line_too(tmp_path, cache):
     spec = write(tmp_path / "raises.py", "raise RuntimeError('no luck')\n")
-    process = start("sweep", spec, "--out", tmp_path / "runs", cache=cache, log=spec)
-    code = process.wait()
-    check_refused(Result(code, process.out, process.err), [str(spec), "no luck"])
-    assert not (tmp_path / "runs").exists()
+    process = Process("sweep", spec, "--out", tmp_path / "runs", cache=cache, log=spec)
+    check_refused(Result(process.wait(), process.out, process.err), spec, "no luck")

@@ -1,10 +1,12 @@
 import threading
 import time
 import warnings
+from unittest.mock import Mock
 
 import pytest
 from tiny import tiny_grid
 
+from headcount.engine.train import PackTraining
 from headcount.results.lock import Locked
 from headcount.results.store import Store
 from headcount.running.executor import Advanced, Finished, Pace, Planned, run
@@ -21,8 +23,6 @@ def workers() -> list[threading.Thread]:
 @pytest.fixture
 def slow_chunks(monkeypatch):
     """Chunks of one evaluation that take a moment, so that a run is caught within one."""
-    from headcount.engine.train import PackTraining
-
     chunk = PackTraining.chunk
 
     def slow(self: PackTraining) -> None:
@@ -58,10 +58,7 @@ def test_a_second_run_in_one_process_is_refused_and_nothing_is_lost(tmp_path):
 
 
 def test_what_goes_wrong_in_the_worker_is_raised_to_the_caller(tmp_path, monkeypatch):
-    def fail(*_: object, **__: object) -> None:
-        raise ValueError("no luck")
-
-    monkeypatch.setattr(Store, "write", fail)
+    monkeypatch.setattr(Store, "write", Mock(side_effect=ValueError("no luck")))
     with pytest.raises(ValueError, match="no luck"):
         list(run(tiny_grid().trials(), Store(tmp_path), machine=MACHINE))
     assert not workers()
@@ -69,10 +66,9 @@ def test_what_goes_wrong_in_the_worker_is_raised_to_the_caller(tmp_path, monkeyp
 
 def test_a_run_reports_its_plan_its_progress_and_its_rows(tmp_path):
     trials = tiny_grid(seed=(0, 1)).trials()
-    events = list(run(trials, Store(tmp_path), machine=MACHINE))
-    assert isinstance(events[0], Planned)
-    assert isinstance(events[-1], Finished)
-    assert {row.trial for row in events[-1].rows} == {trial.id for trial in trials}
+    first, *_, last = run(trials, Store(tmp_path), machine=MACHINE)
+    assert isinstance(first, Planned) and isinstance(last, Finished)
+    assert {row.trial for row in last.rows} == {trial.id for trial in trials}
     (again,) = run(trials, Store(tmp_path), machine=MACHINE)
     assert isinstance(again, Planned)
     assert (again.packs, again.finished.keys()) == ((), {trial.id for trial in trials})
@@ -80,10 +76,9 @@ def test_a_run_reports_its_plan_its_progress_and_its_rows(tmp_path):
 
 def test_without_its_model_a_trial_is_not_finished_where_models_are_kept(tmp_path):
     trials, store = tiny_grid().trials(), Store(tmp_path)
-    list(run(trials, store, machine=MACHINE))
-    assert not store.has_kept(trials[0])
-    list(run(trials, store, machine=MACHINE, keep_models=True))
-    assert store.has_kept(trials[0])
+    for keep_models in (False, True):
+        list(run(trials, store, machine=MACHINE, keep_models=keep_models))
+        assert store.has_kept(trials[0]) == keep_models
     assert len(store.frame()) == 1
 
 

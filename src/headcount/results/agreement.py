@@ -52,10 +52,8 @@ FIXED = tuple(name for name in RESULTS if name not in Figures._fields[2:])
 def differing(one: Mapping[str, Any], other: Mapping[str, Any], *, strict: bool) -> list[str]:
     """The columns in which two rows disagree; with `strict`, to the last digit."""
     fixed = [name for name in (RESULTS if strict else FIXED) if repr(one[name]) != repr(other[name])]
-    if strict:
-        return fixed
     figures = (Figures(*(row[name] for name in Figures._fields)) for row in (one, other))
-    return fixed + differing_figures(*figures)
+    return fixed if strict else fixed + differing_figures(*figures)
 
 
 def differing_figures(one: Figures, other: Figures) -> list[str]:

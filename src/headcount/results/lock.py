@@ -38,11 +38,6 @@ class Holder:
     started: str
     since: str
 
-    @classmethod
-    def here(cls) -> "Holder":
-        """The process that asks, as of now."""
-        return cls(this_host(), os.getpid(), _started(os.getpid()), time.strftime("%Y-%m-%d %H:%M:%S"))
-
     @property
     def is_alive(self) -> bool:
         """Whether it may still write, as far as one can see from here."""
@@ -78,23 +73,22 @@ def _taken(path: Path) -> FileIO:
         file = FileIO(path, "a+")
         try:
             _lock(file, path)
-            if not _is_at(file, path):  # its holder removed it meanwhile: the next one is another file
-                file.close()
-                continue
-            holder = _read(file)
-            if holder is not None and holder.is_alive:
-                raise _refusal(path, holder)
-            _sign(file, path)
+            if _is_at(file, path):
+                if (holder := _read(file)) is not None and holder.is_alive:
+                    raise _refusal(path, holder)
+                _sign(file, path)
+                return file
         except BaseException:
             file.close()
             raise
-        return file
+        file.close()  # its holder removed it meanwhile: the next one is another file
 
 
 def _sign(file: FileIO, path: Path) -> None:
+    me = Holder(this_host(), os.getpid(), _started(os.getpid()), time.strftime("%Y-%m-%d %H:%M:%S"))
     try:
         file.truncate(0)
-        file.write(json.dumps(asdict(Holder.here())).encode())
+        file.write(json.dumps(asdict(me)).encode())
     except OSError:
         path.unlink(missing_ok=True)
         raise
@@ -112,10 +106,9 @@ def _lock(file: FileIO, path: Path) -> None:
 
 
 def _is_at(file: FileIO, path: Path) -> bool:
-    try:
+    with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
+    return False
 
 
 def _read(file: FileIO) -> Holder | None:
@@ -129,14 +122,12 @@ def _read(file: FileIO) -> Holder | None:
 def _refusal(path: Path, holder: Holder | None) -> Locked:
     if holder is None:
         return Locked(f"{path.parent}: another process has just begun to write to it; try again")
-    if (holder.host, holder.process) == (this_host(), os.getpid()):
+    who, advice = f"process {holder.process} on {holder.host}", "wait for it, or use another folder"
+    if holder.host != this_host():
+        advice = f"if it no longer runs there, remove {path}"
+    elif holder.process == os.getpid():
         who = "an earlier run of this process"
         advice = "close its generator, or wait until its current chunk is done"
-    elif holder.host == this_host():
-        who, advice = f"process {holder.process} on {holder.host}", "wait for it, or use another folder"
-    else:
-        who = f"process {holder.process} on {holder.host}"
-        advice = f"if it no longer runs there, remove {path}"
     return Locked(f"{path.parent}: is being written to by {who}, since {holder.since}; {advice}")
 
 

@@ -9,7 +9,7 @@ whole or not there: killed at any moment, the same merge run again gives the who
 stays where it is; pages and estimates can be made again from the rows.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -22,7 +22,7 @@ from headcount.results.files import remove_leftovers, write_whole
 from headcount.results.kept_models import copy_models
 from headcount.results.shards import SCHEMA, Unusable, read_shard
 from headcount.results.store import DAMAGED, Store
-from headcount.results.survey import Conflict, Report, Shard, Survey, records, shard_paths
+from headcount.results.survey import Conflict, Report, Survey, records, shard_paths
 
 MERGED = "merged.parquet"
 ROWS_AT_ONCE = 4_096
@@ -37,11 +37,9 @@ class Contradiction(InvalidInput):
         many = len({conflict.trial for conflict in conflicts})
         trials = "1 trial has" if many == 1 else f"{many:,} trials have"
         first = "" if len(conflicts) == 1 else "for one, "
-        advice = (
-            "remove one of the files, and sweep again what is lost"
-            if conflicts[0].within
-            else "leave one of the folders out"
-        )
+        advice = "leave one of the folders out"
+        if conflicts[0].within:
+            advice = "remove one of the files, and sweep again what is lost"
         super().__init__(
             f"{trials} different results, so nothing is written: {first}{conflicts[0].line()}; {advice}"
         )
@@ -66,10 +64,15 @@ def merge(
 
     Rows of one trial must agree as the same trial does in another pack; with `strict`, to the last digit.
     """
-    once = _each_once(folders)
+    once = list({folder.resolve(): folder for folder in reversed(folders)}.values())[::-1]
     _check_apart(once, out)
-    survey = Survey.of(once, report, strict=strict)
-    problems = [*_named_twice(folders, once), *survey.problems]
+    survey = Survey(strict)
+    for folder in once:
+        report(f"reading {folder}")
+        survey.add(folder)
+    problems = survey.problems
+    if twice := len(folders) - len(once):
+        problems.insert(0, f"{twice} of the {len(folders)} folders were named before, and count once")
     store = Store(out)
     aside, conflicts = _compare_with_earlier(survey, store)
     if conflicts := [*survey.conflicts(), *conflicts]:
@@ -95,15 +98,6 @@ def _because(problems: Sequence[str]) -> str:
     return f" ({'; '.join(named)})" if named else ""
 
 
-def _each_once(folders: Sequence[Path]) -> list[Path]:
-    return list({folder.resolve(): folder for folder in reversed(folders)}.values())[::-1]
-
-
-def _named_twice(folders: Sequence[Path], once: Sequence[Path]) -> list[str]:
-    twice = len(folders) - len(once)
-    return [f"{twice} of the {len(folders)} folders were named before, and count once"] if twice else []
-
-
 def _check_apart(folders: Sequence[Path], out: Path) -> None:
     """A merge into one of its own inputs could not be run again."""
     place = out.resolve()
@@ -127,9 +121,8 @@ def _compare_with_earlier(survey: Survey, store: Store) -> tuple[Unusable | None
     if not store.shards.exists():
         return None, []
     earlier = store.shards / MERGED
-    for path in shard_paths(store):
-        if path != earlier:
-            raise _other_results(store, path.name)
+    if others := [path.name for path in shard_paths(store) if path != earlier]:
+        raise _other_results(store, others[0])
     if not earlier.exists():
         return None, []
     read = read_shard(earlier)
@@ -143,7 +136,7 @@ def _compare_with_earlier(survey: Survey, store: Store) -> tuple[Unusable | None
     if lost := len(read) - len(known):
         raise _other_results(store, f"{lost:,} trial{'s' * (lost > 1)} of no folder that is merged")
     return None, [
-        Conflict(trial, survey.trials[trial].shard, Shard(store.folder, earlier), survey.strict)
+        Conflict(trial, survey.trials[trial].shard, earlier, survey.strict)
         for trial, record in known
         if not record.agrees_with(survey.trials[trial].kept)
     ]
@@ -165,42 +158,29 @@ def _set_aside(earlier: Unusable) -> str:
 
 
 def _write_rows(survey: Survey, file: BinaryIO) -> None:
-    """The kept rows, a few thousand at a time."""
+    """The kept rows, a few thousand at a time: a file of many small groups of rows would be slow to read."""
     written = 0
+    waiting: list[pa.Table] = []
     with pq.ParquetWriter(file, SCHEMA, write_page_checksum=True) as writer:
-        for rows in _in_batches(_kept_rows(survey)):
-            writer.write_table(rows, row_group_size=len(rows))
+        for rows in _kept_rows(survey):
+            waiting.append(rows)
             written += len(rows)
+            if sum(map(len, waiting)) >= ROWS_AT_ONCE or written == len(survey.trials):
+                writer.write_table(pa.concat_tables(waiting).combine_chunks(), row_group_size=written)
+                waiting = []
     if written != len(survey.trials):
         raise StorageError("a folder changed while it was merged; run the same command again")
 
 
 def _kept_rows(survey: Survey) -> Iterator[pa.Table]:
-    homes = {found.shard for found in survey.trials.values()}
-    for shard in sorted(homes, key=lambda home: (home.path.name, str(home.folder))):
-        read = read_shard(shard.path)
+    """Of every shard the first row of each trial whose row there is kept."""
+    kept: dict[Path, set[str]] = {}
+    for trial, found in survey.trials.items():
+        kept.setdefault(found.shard, set()).add(trial)
+    for shard in sorted(kept, key=lambda path: (path.name, str(path.parents[1]))):
+        read = read_shard(shard)
         if isinstance(read, Unusable):
-            raise StorageError(f"{shard.path}: changed while it was merged; run the same command again")
-        places = _kept_places(survey, shard, read["trial"].to_pylist())
+            raise StorageError(f"{shard}: changed while it was merged; run the same command again")
+        first = {trial: place for place, trial in reversed(list(enumerate(read["trial"].to_pylist())))}
+        places = sorted(first[trial] for trial in kept[shard] & first.keys())
         yield read.take(pa.array(places, pa.int64()))
-
-
-def _kept_places(survey: Survey, shard: Shard, trials: Sequence[str]) -> list[int]:
-    first = {trial: place for place, trial in reversed(list(enumerate(trials)))}
-    return [
-        place
-        for trial, place in sorted(first.items(), key=lambda pair: pair[1])
-        if trial in survey.trials and survey.trials[trial].shard == shard
-    ]
-
-
-def _in_batches(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Small tables joined: a file of many small groups of rows would be slow to read."""
-    waiting: list[pa.Table] = []
-    for rows in tables:
-        waiting.append(rows)
-        if sum(map(len, waiting)) >= ROWS_AT_ONCE:
-            yield pa.concat_tables(waiting).combine_chunks()
-            waiting = []
-    if waiting:
-        yield pa.concat_tables(waiting).combine_chunks()

@@ -5,19 +5,22 @@ first device and versions by the alphabet, then the first figures. Every other r
 that is kept, once all folders are read, so that the order in which folders are named decides nothing. As in
 `Store.frame`, the first of several rows within a folder counts.
 
-Only a short record of every row is held in memory; shards are read one at a time.
+Only a short record of every row is held in memory; shards are read one at a time. A shard is known by its
+path, whose grandparent is the folder as the user named it.
 """
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headcount.errors import StorageError
-from headcount.results.agreement import CIRCUMSTANCES, FIXED, RESULTS, Figures, differing, differing_figures
+from headcount.results.agreement import FIXED, RESULTS, Figures, differing, differing_figures
 from headcount.results.shards import Unusable, read_shard
 from headcount.results.store import Store
 from headcount.validation import shown
@@ -25,20 +28,12 @@ from headcount.validation import shown
 Report = Callable[[str], object]
 
 
-@dataclass(frozen=True)
-class Shard:
-    """A file of rows, and the folder that the user named."""
-
-    folder: Path
-    path: Path
-
-
 @dataclass(frozen=True, slots=True)
 class Record:
     """One row as the survey remembers it: a hash of what must be equal, and what may differ a little."""
 
     fixed: bytes
-    figures: Figures | None
+    figures: Figures
     circumstances: tuple[float, str, str]
 
     @property
@@ -48,9 +43,7 @@ class Record:
 
     def agrees_with(self, other: "Record") -> bool:
         """Whether both may be rows of the same trial."""
-        if self.fixed != other.fixed or self.figures is None or other.figures is None:
-            return self.fixed == other.fixed
-        return self.figures == other.figures or not differing_figures(self.figures, other.figures)
+        return self.fixed == other.fixed and not differing_figures(self.figures, other.figures)
 
 
 @dataclass(slots=True)
@@ -58,14 +51,14 @@ class Found:
     """A trial: the row of it that is kept, all folders that hold it, and all other rows."""
 
     kept: Record
-    shard: Shard
+    shard: Path
     folders: list[Path]
-    others: list[tuple[Record, Shard]] = field(default_factory=list)
+    others: list[tuple[Record, Path]] = field(default_factory=list)
 
-    def add(self, record: Record, shard: Shard) -> None:
+    def add(self, record: Record, shard: Path) -> None:
         """Take note of another row; it may be kept where it is the first of its folder."""
-        if shard.folder not in self.folders:
-            self.folders.append(shard.folder)
+        if shard.parents[1] not in self.folders:
+            self.folders.append(shard.parents[1])
             if record.place < self.kept.place:
                 record, shard, self.kept, self.shard = self.kept, self.shard, record, shard
         self.others.append((record, shard))
@@ -73,8 +66,8 @@ class Found:
     @property
     def homes(self) -> set[Path]:
         """The folders that hold the row that is kept, or one that equals it."""
-        alike = (shard.folder for record, shard in self.others if record.place == self.kept.place)
-        return {self.shard.folder, *alike}
+        alike = (shard.parents[1] for record, shard in self.others if record.place == self.kept.place)
+        return {self.shard.parents[1], *alike}
 
 
 @dataclass(frozen=True)
@@ -82,64 +75,45 @@ class Conflict:
     """A trial with one result here and another there; both may be in one folder, or even in one file."""
 
     trial: str
-    one: Shard
-    other: Shard
-    strict: bool = False
+    one: Path
+    other: Path
+    strict: bool
 
     @property
     def within(self) -> bool:
         """Whether it is a folder that contradicts itself."""
-        return self.one.folder == self.other.folder
+        return self.one.parent == self.other.parent
 
     def line(self) -> str:
-        """The trial, the two places and what differs."""
-        one, other, names = self._differing_rows()
+        """The trial, the two places and what differs between the first rows there that disagree."""
+        here, there = (_rows(shard, self.trial) for shard in (self.one, self.other))
+        for one, other in product(here, there):
+            if names := differing(one, other, strict=self.strict):
+                break
+        else:
+            raise StorageError(f"{self.one}: changed while it was read; run the same command again")
         values = ", ".join(f"{name} ({shown(one[name])} and {shown(other[name])})" for name in names)
         point = "{task}, h = {heads}, T = {length}, seed {seed}".format_map(one)
-        return f"trial {self.trial} ({point}): {self._places()} differ in {values}"
-
-    def _places(self) -> str:
-        if self.one == self.other:
-            return f"two rows of {self.one.path}"
+        places = f"{self.one.parents[1]} and {self.other.parents[1]}"
         if self.within:
-            return f"{self.one.path} and {self.other.path}"
-        return f"{self.one.folder} and {self.other.folder}"
-
-    def _differing_rows(self) -> tuple[dict[str, object], dict[str, object], list[str]]:
-        """The first rows of the trial, here and there, that disagree, and in which columns."""
-        here, there = (_rows(shard.path, self.trial) for shard in (self.one, self.other))
-        for one in here:
-            for other in there:
-                if names := differing(one, other, strict=self.strict):
-                    return one, other, names
-        raise StorageError(f"{self.one.path}: changed while it was read; run the same command again")
+            places = f"two rows of {self.one}" if self.one == self.other else f"{self.one} and {self.other}"
+        return f"trial {self.trial} ({point}): {places} differ in {values}"
 
 
 @dataclass
 class Survey:
     """All trials of some folders. With `strict`, rows agree when their results do to the last digit."""
 
-    strict: bool = False
+    strict: bool
     trials: dict[str, Found] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     members: dict[Path, int] = field(default_factory=dict)
 
-    @classmethod
-    def of(
-        cls, folders: Sequence[Path], report: Report = lambda _: None, *, strict: bool = False
-    ) -> "Survey":
-        """Look through every folder, shard by shard."""
-        survey = cls(strict)
-        for folder in folders:
-            report(f"reading {folder}")
-            survey.add(folder)
-        return survey
-
     def add(self, folder: Path) -> None:
-        """Take note of a folder."""
+        """Take note of a folder, shard by shard."""
         own: set[str] = set()
-        for path in shard_paths(Store(folder)):
-            read, shard = read_shard(path), Shard(folder, path)
+        for shard in shard_paths(Store(folder)):
+            read = read_shard(shard)
             if isinstance(read, Unusable):
                 self.problems.append(read.line(set_aside=False))
                 continue
@@ -164,13 +138,12 @@ class Survey:
 def shard_paths(store: Store) -> list[Path]:
     """The shards of a results folder, in the order in which their rows count."""
     try:
-        if not store.folder.exists():
-            raise StorageError(f"{store.folder}: no such folder; `headcount sweep` makes one")
-        if not store.shards.is_dir():
-            raise StorageError(f"{store.folder}: not a results folder: it holds no folder named shards")
         return sorted(path for path in store.shards.iterdir() if path.suffix == ".parquet")
-    except StorageError:
-        raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        reason = "no such folder; `headcount sweep` makes one"
+        if store.folder.exists():
+            reason = "not a results folder: it holds no folder named shards"
+        raise StorageError(f"{store.folder}: {reason}") from error
     except OSError as error:
         raise StorageError(f"{store.folder}: cannot be read: {error.strerror}") from error
 
@@ -178,22 +151,19 @@ def shard_paths(store: Store) -> list[Path]:
 def records(rows: pa.Table, *, strict: bool) -> Iterator[tuple[str, Record]]:
     """Every row of a shard by its trial, as short as can be."""
     for some in rows.to_batches(max_chunksize=1_024):
-        fixed, figures, circumstances = (
-            zip(*(some[name].to_pylist() for name in names), strict=True)
-            for names in (RESULTS if strict else FIXED, Figures._fields, CIRCUMSTANCES)
-        )
-        trials = some["trial"].to_pylist()
-        for trial, equal, close, (seconds, *where) in zip(trials, fixed, figures, circumstances, strict=True):
+        for row in some.to_pylist():
             # As text, a number is exact and NaN equals NaN.
-            digest = hashlib.blake2b(repr(equal).encode(), digest_size=16).digest()
-            device, versions = map(sys.intern, where)  # held once, however many rows have them
-            yield trial, Record(digest, None if strict else Figures(*close), (seconds, device, versions))
+            fixed = repr([row[name] for name in (RESULTS if strict else FIXED)])
+            figures = Figures(*(row[name] for name in Figures._fields))
+            # Names are held once, however many rows have them.
+            circumstances = row["seconds"], sys.intern(row["device"]), sys.intern(row["versions"])
+            digest = hashlib.blake2b(fixed.encode(), digest_size=16).digest()
+            yield row["trial"], Record(digest, figures, circumstances)
 
 
 def _rows(shard: Path, trial: str) -> list[dict[str, object]]:
     read = read_shard(shard)
     if isinstance(read, Unusable):
         return []
-    places = [place for place, other in enumerate(read["trial"].to_pylist()) if other == trial]
-    rows: list[dict[str, object]] = read.take(pa.array(places, pa.int64())).to_pylist()
+    rows: list[dict[str, object]] = read.filter(pc.field("trial") == trial).to_pylist()
     return rows
