@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from tiny import tiny_grid
@@ -39,7 +38,7 @@ def test_members_learn_the_same_on_one_and_on_three():
         **os.environ,
         "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=3",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "true",
-        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "PYTHONPATH": os.pathsep.join(sys.path),
     }
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, timeout=200)

@@ -31,11 +31,8 @@ def test_a_study_resumes_wherever_it_was_stopped(tmp_path):
     whole = small_study(tmp_path / "two", positions=True)
     for stage in whole.stages():
         train(whole, stage)
-    assert list(dict.fromkeys(stages)) == [
-        "Do positions help?",
-        "A first look at all head counts",
-        "A closer look",
-    ]
+    names = ["Do positions help?", "A first look at all head counts", "A closer look"]
+    assert list(dict.fromkeys(stages)) == names
     apart, together = estimate_of(asked()), estimate_of(whole)
     ratios = [a.value / b.value for a, b in zip(apart.errors, together.errors, strict=True)]
     np.testing.assert_allclose(ratios, 1, atol=0.2)
@@ -47,10 +44,7 @@ def test_one_head_less_must_fail_from_other_starts_before_d_is_reported(tmp_path
     monkeypatch.setattr(study, "decide", lambda curve, **_: three)
     for stage in asked.stages():
         train(asked, stage)
-    starts = {count: set() for count in (1, 2, 3)}
-    for trial in asked.sweep().trials:
-        starts[trial.architecture.heads].add(trial.seed)
-    assert starts[2] == {0, 1}
+    assert {trial.seed for trial in asked.sweep().trials if trial.architecture.heads == 2} == {0, 1}
 
 
 def first_stage_trained(folder):
@@ -96,12 +90,11 @@ def test_with_both_kinds_of_positions_in_one_program_the_helpful_kind_is_taken(t
     x = np.random.default_rng(0).normal(size=(600, 4, 1))
     data = data_set(x, x[:, 2, 0])  # the third token
     asked = Study(data, Store(tmp_path), replace(SMALL, more_starts=()), thorough=True)
-    sizes = []
-    for stage in asked.stages():
-        sizes.append(len(stage.trials))
+    for stage, size in zip(asked.stages(), (6, 3), strict=True):
         train(asked, stage)
-    assert sizes == [6, 3]  # both kinds in the quick sweep, the one that helps in the sweep proper
+        assert len(stage.trials) == size, (
+            "both kinds in the quick sweep, the one that helps in the sweep proper"
+        )
     found = estimate_of(asked)
-    assert [point.heads for point in found.errors] == [1, 2, 3]
+    assert [point.heads for point in found.errors] == [1, 2, 3] and found.errors[0].value < 0.5
     assert attention(asked, 1)[0].positions == "both"
-    assert found.errors[0].value < 0.5

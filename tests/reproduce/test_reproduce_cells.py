@@ -7,9 +7,7 @@ agrees to parts in a thousand or better. The tolerance is 2%.
 import json
 
 import pytest
-from reproduce.cells import COMMITTED, NAMES, outcome
-
-TOLERANCE = 0.02
+from reproduce.cells import COMMITTED, NAMES, error
 
 
 @pytest.mark.parametrize(
@@ -17,4 +15,4 @@ TOLERANCE = 0.02
 )
 def test_a_small_cell_comes_out_as_committed(name: str) -> None:
     committed = json.loads(COMMITTED.read_text())[name]
-    assert outcome(name).test_error == pytest.approx(committed, rel=TOLERANCE)
+    assert error(name) == pytest.approx(committed, rel=0.02)
