@@ -15,7 +15,6 @@ from tiny import tiny_grid
 
 from headcount.data.arrays import data_set
 from headcount.engine.data import Split, data_of
-from headcount.engine.device import this_machine
 from headcount.engine.metrics import sample_costs
 from headcount.engine.train import PackTraining, train
 from headcount.errors import InvalidInput
@@ -251,11 +250,8 @@ def test_a_member_that_diverges_is_marked_and_harms_no_other():
     assert wild.diverged and not calm.diverged and math.isfinite(calm.test_error)
     (alone,) = train(trials[:1], machine=CPU)
     assert alone.test_error == calm.test_error
-
-
-def test_a_member_that_diverges_before_its_first_evaluation_has_no_error():
-    (outcome,) = train(tiny_grid(learning_rate=(1e38,), clip=1e30, warmup=0).trials(), machine=CPU)
-    assert outcome.diverged and math.isnan(outcome.test_error) and math.isnan(outcome.validation_error)
+    (early,) = train(tiny_grid(learning_rate=(1e38,), clip=1e30, warmup=0).trials(), machine=CPU)
+    assert early.diverged and math.isnan(early.test_error) and math.isnan(early.validation_error)
 
 
 def test_the_best_state_is_kept_not_the_last():
@@ -282,8 +278,3 @@ def test_long_runs_agree_in_distribution():
     packs = [Pack(trials, replace(trials[0].architecture, heads=heads)) for heads in (2, 4)]
     bare, padded = (np.log([each.test_error for each in finished(pack, GPU).outcomes()]) for pack in packs)
     assert abs(np.median(bare) - np.median(padded)) < 2 * max(np.std(bare), 0.05)
-
-
-def test_this_machine_is_described():
-    machine = this_machine()
-    assert machine.memory > 0 and machine.lanes >= 1 and machine.name

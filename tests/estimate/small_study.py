@@ -21,3 +21,8 @@ def small_study(folder, *, recipe=SMALL, **options):
 def train(study, stage):
     for _ in run(stage.trials, study.store, keep_models=True):
         pass
+
+
+def train_all(study):
+    for stage in study.stages():
+        train(study, stage)
