@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-NAN = float("nan")
+SIZES = {"token_dim": 1, "head_dim": 8, "hidden": 64, "layers": 1, "steps": 2000, "best_step": 1900}
+RUN = {"metric": "nmse", "status": "done", "device": "cpu", "precision": "float32", "seconds": 1.5}
+RUN |= {"versions": "headcount 0.1.0, jax 0.10.2", "spec": "{}"}
 
 
 def believable_frame(
@@ -19,46 +21,20 @@ def believable_frame(
     seeds: int = 3,
     learning_rates: Sequence[float] = (1e-3, 1e-2),
 ) -> pd.DataFrame:
-    generator = np.random.default_rng(0)
-    rows = []
-    for count, length, seed, rate in itertools.product(heads, lengths, range(seeds), learning_rates):
-        missing = max(0, (dimension or 1) - count)
-        typical = 4e-3 * missing * (length / 8) ** 0.6 if missing else 2e-5
-        error = min(typical * np.exp(0.5 * generator.normal() + 100 * (rate - 1e-3)), 1.4)
-        trial = f"{task},{dimension},{count},{length},{seed},{rate}"
-        rows.append(
-            {
-                "trial": hashlib.sha256(trial.encode()).hexdigest(),
-                "task": task,
-                "dimension": dimension,
-                "token_dim": 1,
-                "length": length,
-                "heads": count,
-                "head_dim": 8,
-                "hidden": 64,
-                "layers": 1,
-                "width": 8 * count,
-                "seed": seed,
-                "learning_rate": rate,
-                "steps": 2000,
-                "counted_parameters": 1000 * count,
-                "train_error": error * 0.8,
-                "validation_error": error * 0.95,
-                "test_error": error,
-                "metric": "nmse",
-                "status": "done",
-                "best_step": 1900,
-                "device": "cpu",
-                "precision": "float32",
-                "seconds": 1.5,
-                "versions": "headcount 0.1.0, jax 0.10.2",
-                "spec": "{}",
-            }
-        )
-    return pd.DataFrame(rows)
+    members = itertools.product(heads, lengths, range(seeds), learning_rates)
+    frame = pd.DataFrame(list(members), columns=["heads", "length", "seed", "learning_rate"])
+    missing = np.maximum(0, (dimension or 1) - frame["heads"])
+    typical = np.where(missing, 4e-3 * missing * (frame["length"] / 8) ** 0.6, 2e-5)
+    noise = 0.5 * np.random.default_rng(0).normal(size=len(frame))
+    error = np.minimum(typical * np.exp(noise + 100 * (frame["learning_rate"] - 1e-3)), 1.4)
+    errors = {"train_error": 0.8 * error, "validation_error": 0.95 * error, "test_error": error}
+    grown = {"width": 8 * frame["heads"], "counted_parameters": 1000 * frame["heads"]}
+    keys = [f"{task},{dimension},{member}" for member in frame.itertuples(index=False)]
+    trials = [hashlib.sha256(key.encode()).hexdigest() for key in keys]
+    return frame.assign(trial=trials, task=task, dimension=dimension, **grown, **errors, **SIZES, **RUN)
 
 
-def diverge(frame: pd.DataFrame, chosen: "pd.Series[bool]", *, at: float = NAN) -> pd.DataFrame:
+def diverge(frame: pd.DataFrame, chosen: "pd.Series[bool]", *, at: float = np.nan) -> pd.DataFrame:
     """The same frame in which the chosen members diverged, with the error they had before, if any."""
     return with_error(frame, chosen, at).assign(status=frame["status"].where(~chosen, "diverged"))
 

@@ -1,8 +1,10 @@
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jax
 import pytest
+
+from headcount.commands import cli
 
 # Tests compile for longer than they compute: with its older way to emit kernels the compiler for processors
 # is done a quarter sooner, here and in all processes that tests begin.
@@ -16,3 +18,16 @@ def compiled_quickly() -> Iterator[None]:
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", before)
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Calls the command line in this process and returns its exit code."""
+
+    def call(*arguments: object, program: str = "headcount") -> int:
+        monkeypatch.setattr("sys.argv", [program, *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return int(ended.value.code or 0)
+
+    return call

@@ -30,15 +30,11 @@ TASKS = {
     "the extremes of one feature": (2, 1, lambda x: x.max(axis=1)[:, 0] - x.min(axis=1)[:, 0]),
     "two corners": (2, 2, nearest),
     "four maxima": (4, 4, maxima),
-    "two outputs of three maxima": (
-        3,
-        3,
-        lambda x: x.max(axis=1) @ np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 0.5]]),
-    ),
+    "two outputs of three maxima": (3, 3, lambda x: x.max(axis=1) @ [[1.0, 1.0], [1.0, -1.0], [1.0, 0.5]]),
     "product of two maxima": (2, 2, lambda x: np.prod(1 + x.max(axis=1) / 4, axis=1)),
 }
 CONTROLS = {
-    "mean pooling": lambda x: x.mean(axis=1) @ np.array([1.0, -0.5]),
+    "mean pooling": lambda x: x.mean(axis=1) @ [1.0, -0.5],
     "the last token": lambda x: np.tanh(x[:, -1, 0]) + x[:, -1, 1],
     "sum of squares": lambda x: (x**2).sum(axis=(1, 2)),
 }
@@ -49,10 +45,9 @@ def long_unless_short(name):
     return pytest.param(name, marks=() if name in SHORT else pytest.mark.long, id=name)
 
 
-def fitted(token_dim, target, *, max_heads, random_state=0, **options):
-    x = np.random.default_rng(random_state).normal(size=(SAMPLES, LENGTH, token_dim))
-    asked = HeadCount(max_heads=max_heads, steps=STEPS, random_state=random_state, **options)
-    return asked.fit(x, target(x))
+def fitted(token_dim, target, **options):
+    x = np.random.default_rng(0).normal(size=(SAMPLES, LENGTH, token_dim))
+    return HeadCount(steps=STEPS, random_state=0, **options).fit(x, target(x))
 
 
 @pytest.mark.parametrize("name", [*map(long_unless_short, TASKS)])
@@ -61,8 +56,7 @@ def test_d_is_found_and_so_many_heads_are_recommended(name):
     found = fitted(token_dim, target, max_heads=dimension + 2, positions=False)
     assert found.dimension_ == dimension, found
     low, high = found.interval_
-    assert low <= dimension <= high
-    assert found.recommended_heads_ >= dimension
+    assert low <= dimension <= min(high, found.recommended_heads_)
 
 
 @pytest.mark.parametrize("name", [*map(long_unless_short, CONTROLS)])

@@ -2,10 +2,12 @@
 
 import contextlib
 import io
+import os
 import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -60,19 +62,10 @@ def test_check_of_scikit_learn(check):
 
 
 def test_parameters_are_stored_untouched_and_checked_in_fit():
-    for wrong in (
-        {"max_heads": 2},
-        {"max_heads": "many"},
-        {"steps": 150},
-        {"steps": 250},
-        {"random_state": -1},
-        {"random_state": "a"},
-        {"positions": "yes"},
-        {"verbose": "loud"},
-        {"out": 3},
-    ):
-        asked = HeadCount(**wrong)
-        (name, value), *_ = wrong.items()
+    wrong = {"max_heads": (2, "many"), "steps": (150, 250), "random_state": (-1, "a")}
+    wrong |= {"positions": ("yes",), "verbose": ("loud",), "out": (3,)}
+    for name, value in ((name, value) for name, values in wrong.items() for value in values):
+        asked = HeadCount(**{name: value})
         assert asked.get_params()[name] is value
         with pytest.raises(InvalidInput, match=name):
             asked.fit(X, Y)
@@ -106,8 +99,8 @@ def test_without_scikit_learn_the_error_is_ours_alone(monkeypatch):
 def test_learnt_values_are_those_of_the_estimate(fitted):
     check_is_fitted(fitted)
     found = fitted.estimate_
-    assert (fitted.dimension_, fitted.interval_) == (found.dimension, found.interval)
-    assert fitted.recommended_heads_ == found.recommended_heads
+    for name in ("dimension", "interval", "recommended_heads"):
+        assert getattr(fitted, f"{name}_") == getattr(found, name)
     assert found.seconds > 0 and found.errors and fitted.early_estimate_.errors
     assert fitted.get_params() == {**HeadCount(**QUICK).get_params(), "out": fitted.out, "verbose": True}
 
@@ -121,7 +114,6 @@ def test_a_clone_is_not_fitted_and_a_pickle_is(fitted):
 
 
 def test_it_shows_what_was_set_and_what_was_found(fitted):
-    assert repr(HeadCount()) == "HeadCount()"
     assert repr(HeadCount(random_state=3)) == "HeadCount(random_state=3)"
     assert HeadCount(out=Path("<b>"))._repr_html_().count("&lt;b&gt;") == 1
     assert repr(fitted).endswith(f"steps=200, verbose=True): {fitted.estimate_.sentence}")
@@ -130,20 +122,16 @@ def test_it_shows_what_was_set_and_what_was_found(fitted):
 
 
 def test_old_names_work_and_warn(fitted):
-    with pytest.warns(FutureWarning, match="most_heads= is now max_heads="):
-        assert HeadCount(most_heads=5).max_heads == 5
-    with pytest.warns(FutureWarning, match="seed= is now random_state="):
-        assert HeadCount(seed=5).random_state == 5
-    with pytest.warns(FutureWarning, match="estimate_"):
-        assert fitted.estimate is fitted.estimate_
-    with pytest.warns(FutureWarning, match="early_estimate_"):
-        assert fitted.early is fitted.early_estimate_
+    for old, new in (("most_heads", "max_heads"), ("seed", "random_state")):
+        with pytest.warns(FutureWarning, match=f"{old}= is now {new}="):
+            assert getattr(HeadCount(**{old: 5}), new) == 5
+    for old, new in (("estimate", "estimate_"), ("early", "early_estimate_")):
+        with pytest.warns(FutureWarning, match=new):
+            assert getattr(fitted, old) is getattr(fitted, new)
 
 
 def test_a_folder_is_resumed_and_damaged_files_are_warned_of(fitted):
-    first = next((fitted.out / "shards").iterdir())
-    whole = first.read_bytes()
-    first.write_bytes(whole[:50])
+    os.truncate(next((fitted.out / "shards").iterdir()), 50)
     with pytest.warns(UserWarning, match="damaged"):
         again = clone(fitted).set_params(verbose=False).fit(X, Y)
     assert again.dimension_ == fitted.dimension_
@@ -153,9 +141,7 @@ def test_a_folder_is_resumed_and_damaged_files_are_warned_of(fitted):
 def test_a_folder_that_cannot_be_written_is_named_itself(out, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("afile").write_text("mine")
-    with pytest.raises(
-        InvalidInput, match=rf"^out: expected a folder that can be written to, got '{out}' \("
-    ):
+    with pytest.raises(InvalidInput, match=rf"^out: expected a folder .* written to, got '{out}' \("):
         HeadCount(**QUICK, out=out).fit(X, Y)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
@@ -173,33 +159,29 @@ def in_one_split(split: int) -> np.ndarray:
     ids=["a number", "the second of two numbers", "a label"],
 )
 def test_a_target_that_varies_in_one_split_alone_is_refused_before_anything_is_written(y, tmp_path):
-    with pytest.raises(InvalidInput, match=r"y is constant in the (training|validation|test) split"):
+    with pytest.raises(InvalidInput, match=r"got a constant in the (training|validation|test) split"):
         HeadCount(out=tmp_path / "out", max_heads=3).fit(X, y)
     assert not (tmp_path / "out").exists()
 
 
 def test_random_states_are_those_of_numpy():
-    assert seed_of(7) == 7
-    assert seed_of(np.random.default_rng(1)) == seed_of(np.random.default_rng(1))
-    assert seed_of(np.random.RandomState(1)) == seed_of(np.random.RandomState(1))
-    assert len({seed_of(None) for _ in range(3)}) > 1
-    generator = np.random.default_rng(1)
-    assert seed_of(generator) != seed_of(generator)
+    assert seed_of(7) == 7 and len({seed_of(None) for _ in range(3)}) > 1
+    for kind in (np.random.default_rng, np.random.RandomState):
+        generator = kind(1)
+        assert seed_of(generator) == seed_of(kind(1)) != seed_of(generator)
 
 
 def test_progress_is_shown_where_somebody_watches(monkeypatch):
-    assert not is_interactive()
-    monkeypatch.setitem(
-        sys.modules, "IPython", type("IPython", (), {"get_ipython": lambda: type("Shell", (), {"kernel": 1})})
-    )
+    assert not is_interactive() and FitProgress(shown=False).disable
+    shell = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1))
+    monkeypatch.setitem(sys.modules, "IPython", shell)
     assert is_interactive()
-    assert FitProgress(shown=False).disable
 
 
 def test_a_task_is_sampled_at_half_the_length_too():
     task = max_sum(dimension=2, token_dim=2)
-    asked = HeadCount(**QUICK)
-    found = asked.fit_task(task, length=6, samples=300).estimate_.evidence["length"]
+    asked = HeadCount(**QUICK).fit_task(task, length=6, samples=300)
+    found = asked.estimate_.evidence["length"]
     assert found["lengths"] == [3, 6]
     assert [slope["heads"] for slope in found["slopes"]] == [1, 2, 3]
     assert all(slope["interval"][0] <= slope["slope"] <= slope["interval"][1] for slope in found["slopes"])

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import headcount
+
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = [
@@ -29,18 +31,16 @@ def test_examples_run(code, tmp_path):
     script = tmp_path / "example.py"
     fewer = re.sub(r"\bsteps=[\d_]+", "steps=100", code)
     script.write_text(SOONER + fewer if "HeadCount" in code else fewer)
-    environment = {**os.environ, **QUICKLY}
-    done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    subprocess.run([sys.executable, script], cwd=tmp_path, env={**os.environ, **QUICKLY}, check=True)
 
 
 def test_quoted_numbers_are_those_of_the_results():
-    done = subprocess.run(
-        [sys.executable, ROOT / "docs" / "quote.py", "--check"], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+    subprocess.run([sys.executable, ROOT / "docs" / "quote.py", "--check"], check=True)
+
+
+def test_the_api_page_lists_each_public_name_once():
+    names = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "api.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(names) == sorted(headcount.__all__)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -15,7 +15,7 @@ from tiny import tiny_grid
 
 from headcount.data.arrays import data_set
 from headcount.engine.data import Split, data_of
-from headcount.engine.member import sample_costs
+from headcount.engine.metrics import sample_costs
 from headcount.engine.train import PackTraining, train
 from headcount.errors import InvalidInput
 from headcount.estimate.members import MemberRecipe
@@ -45,10 +45,8 @@ def finished(pack, machine, **options):
 
 def in_double(tree):
     """All floats of a tree as float64."""
-    return jax.tree.map(
-        lambda leaf: np.asarray(leaf, np.float64) if np.asarray(leaf).dtype.kind == "f" else np.asarray(leaf),
-        tree,
-    )
+    leaves = jax.tree.map(np.asarray, tree)
+    return jax.tree.map(lambda leaf: leaf.astype(np.float64) if leaf.dtype.kind == "f" else leaf, leaves)
 
 
 def plain_training(trial, data):
@@ -80,38 +78,6 @@ def plain_training(trial, data):
     return model
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"weight_decay": 0.1, "clip": 0.01},
-        {"layers": (2,), "model": (("residual", True), ("layer_norm", True))},
-    ],
-    ids=["decay and clipping", "two layers"],
-)
-def test_the_engine_agrees_with_a_plain_loop_in_double_precision(change):
-    """Padded to three heads, vmapped, in slices, the gradient of the pooling by hand."""
-    # A rate and a 1/sqrt(n) that float32 holds exactly: they are float32 in the engine.
-    assert_agrees_with_a_plain_loop(
-        tiny_grid(heads=(1, 3), head_dim=(4,), learning_rate=(2.0**-7,), **change).trials()
-    )
-
-
-def assert_agrees_with_a_plain_loop(trials):
-    (pack,) = plan(trials, GPU)
-    training = PackTraining(pack, GPU)
-    with jax.enable_x64(True):
-        training.state, training.data = in_double(training.state), in_double(training.data)
-        training.conditions = in_double(training.conditions)
-        while not training.finished:
-            training.chunk()
-        for place, trial in enumerate(trials):
-            padded = jax.tree.map(lambda leaf, place=place: np.asarray(leaf)[place], training.state.model)
-            ours = unpad(padded, trial.architecture)
-            reference = plain_training(trial, training.data)
-            x = training.data.test.x[0]
-            np.testing.assert_allclose(put_out(ours, x), put_out(reference, x), rtol=1e-7, atol=1e-8)
-
-
 def own_data(*, labels, masked):
     random = np.random.default_rng(0)
     x = random.normal(size=(400, 5, 2))
@@ -128,11 +94,34 @@ def trials_on(data, **changes):
     return replace(recipe, **changes).trials(data, (1, 4))
 
 
-@pytest.mark.parametrize(
-    ("labels", "masked"), [(False, False), (True, True)], ids=["numbers", "labels, masked"]
-)
-def test_a_users_own_data_is_learnt_as_by_a_plain_loop(labels, masked):
-    assert_agrees_with_a_plain_loop(trials_on(own_data(labels=labels, masked=masked)))
+# Rates and 1/sqrt(n) that float32 holds exactly: they are float32 in the engine.
+EXACT = {"heads": (1, 3), "head_dim": (4,), "learning_rate": (2.0**-7,)}
+DEEP = {"layers": (2,), "model": (("residual", True), ("layer_norm", True))}
+LEARNT = {
+    "decay and clipping": lambda: tiny_grid(**EXACT, weight_decay=0.1, clip=0.01).trials(),
+    "two layers": lambda: tiny_grid(**EXACT, **DEEP).trials(),
+    "a user's numbers": lambda: trials_on(own_data(labels=False, masked=False)),
+    "a user's labels, masked": lambda: trials_on(own_data(labels=True, masked=True)),
+}
+
+
+@pytest.mark.parametrize("trials", LEARNT.values(), ids=LEARNT)
+def test_the_engine_agrees_with_a_plain_loop_in_double_precision(trials):
+    """Padded to the most heads, vmapped, in slices, the gradient of the pooling by hand."""
+    trials = trials()
+    (pack,) = plan(trials, GPU)
+    training = PackTraining(pack, GPU)
+    with jax.enable_x64(True):
+        training.state, training.data = in_double(training.state), in_double(training.data)
+        training.conditions = in_double(training.conditions)
+        while not training.finished:
+            training.chunk()
+        for place, trial in enumerate(trials):
+            padded = jax.tree.map(lambda leaf, place=place: np.asarray(leaf)[place], training.state.model)
+            ours = unpad(padded, trial.architecture)
+            reference = plain_training(trial, training.data)
+            x = training.data.test.x[0]
+            np.testing.assert_allclose(put_out(ours, x), put_out(reference, x), rtol=1e-7, atol=1e-8)
 
 
 def test_a_member_that_sees_no_positions_stays_blind_among_members_that_do():
@@ -153,11 +142,9 @@ def test_labels_are_judged_against_how_often_each_occurs():
     assert all(0 < outcome.test_error < 0.9 for outcome in outcomes)
     y = data.targets[None]
     shares = np.log(y.mean(axis=1, keepdims=True)).repeat(400, axis=1)
-    costs = sample_costs(shares, Split(None, y), np.array([0]), "cross_entropy")
-    np.testing.assert_allclose(costs.mean(axis=1), 1, rtol=1e-9)
-    certain = np.where(y > 0, 0.0, -1e9)
-    costs = sample_costs(certain, Split(None, y), np.array([0]), "cross_entropy")
-    np.testing.assert_allclose(costs, 0, atol=1e-9)
+    for scores, cost in ((shares, 1), (np.where(y > 0, 0.0, -1e9), 0)):
+        costs = sample_costs(scores, Split(None, y), np.array([0]), "cross_entropy")
+        np.testing.assert_allclose(costs.mean(axis=1), cost, rtol=1e-9, atol=1e-9)
 
 
 def test_splits_hold_every_sample_of_a_user_once():
@@ -167,12 +154,9 @@ def test_splits_hold_every_sample_of_a_user_once():
     together = np.concatenate([split.y[0] * made.deviation[0] + made.mean[0] for split in splits])
     order = np.lexsort(together.T)
     np.testing.assert_allclose(together[order], data.y[np.lexsort(data.y.T)], atol=1e-5)
+    trial = trials_on(data)[0]
     with pytest.raises(InvalidInput, match="400"):
-        data_of([replace(trials_on(data)[0], training=Training(train_samples=500))])
-
-
-def test_a_trial_without_its_data_cannot_be_trained():
-    trial = trials_on(own_data(labels=False, masked=False))[0]
+        data_of([replace(trial, training=Training(train_samples=500))])
     with pytest.raises(InvalidInput, match="data: expected a data set"):
         data_of([replace(trial, task=trial.task.with_data(None))])
 
@@ -197,21 +181,19 @@ def test_a_member_alone_in_a_pack_and_padded_is_the_same_member():
     others = tiny_grid(steps=200, heads=(1, 4), seed=(0, 1)).trials()
     alone = Pack((trial,), trial.architecture)
     company = Pack((others[0], trial, *others[1:]), replace(trial.architecture, heads=4))
-    errors = []
-    for pack, place, machine in ((alone, 0, CPU), (company, 1, CPU), (company, 1, GPU)):
-        errors.append(finished(pack, machine).outcomes()[place].test_error)
+    ways = ((alone, 0, CPU), (company, 1, CPU), (company, 1, GPU))
+    errors = [finished(pack, machine).outcomes()[place].test_error for pack, place, machine in ways]
     np.testing.assert_allclose(errors, errors[0], rtol=1e-3)
 
 
 def test_chunks_of_any_size_give_the_same_numbers():
     (pack,) = plan(tiny_grid(seed=(0, 1)).trials(), CPU)
     one_by_one, at_once = PackTraining(pack, CPU), PackTraining(pack, CPU)
-    at_once._periods = 4
-    at_once.chunk()
-    while not one_by_one.finished:
-        one_by_one._periods = 1
-        one_by_one.chunk()
-    assert at_once.finished
+    for training, periods in ((at_once, 4), (one_by_one, 1)):
+        for _ in range(4 // periods):
+            training._periods = periods
+            training.chunk()
+        assert training.finished
     for ours, theirs in zip(jax.tree.leaves(one_by_one.state), jax.tree.leaves(at_once.state), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -235,11 +217,10 @@ def test_members_that_share_a_pack_may_learn_different_tasks():
     assert len({round(outcome.test_error, 6) for outcome in together}) == 3
 
 
-@pytest.mark.parametrize("task", ["max_sum", "bowls_several"])
-def test_the_model_that_comes_back_has_the_error_that_is_reported(task):
+@pytest.mark.parametrize(("task", "token_dim"), [("max_sum", 3), ("bowls_several", 2)])
+def test_the_model_that_comes_back_has_the_error_that_is_reported(task, token_dim):
     """In the units of the task, in its own size, on data of the task's own making."""
-    options = {"token_dim": 3} if task == "max_sum" else {"token_dim": 2}
-    trials = tiny_grid(task=task, options=options, heads=(1, 3), steps=200).trials()
+    trials = tiny_grid(task=task, options={"token_dim": token_dim}, heads=(1, 3), steps=200).trials()
     for trial, outcome in zip(trials, train(trials, machine=CPU), strict=True):
         assert outcome.model.architecture == trial.architecture
         recipe = trial.training
@@ -265,18 +246,11 @@ def test_errors_are_summed_in_double_precision():
 def test_a_member_that_diverges_is_marked_and_harms_no_other():
     trials = tiny_grid(learning_rate=(1e-3, 1e38), clip=1e30).trials()
     calm, wild = train(trials, machine=CPU)
-    assert wild.diverged
-    assert not calm.diverged
-    assert math.isfinite(calm.test_error)
+    assert wild.diverged and not calm.diverged and math.isfinite(calm.test_error)
     (alone,) = train(trials[:1], machine=CPU)
     assert alone.test_error == calm.test_error
-
-
-def test_a_member_that_diverges_before_its_first_evaluation_has_no_error():
-    (outcome,) = train(tiny_grid(learning_rate=(1e38,), clip=1e30, warmup=0).trials(), machine=CPU)
-    assert outcome.diverged
-    assert math.isnan(outcome.test_error)
-    assert math.isnan(outcome.validation_error)
+    (early,) = train(tiny_grid(learning_rate=(1e38,), clip=1e30, warmup=0).trials(), machine=CPU)
+    assert early.diverged and math.isnan(early.test_error) and math.isnan(early.validation_error)
 
 
 def test_the_best_state_is_kept_not_the_last():
@@ -292,8 +266,7 @@ def test_the_best_state_is_kept_not_the_last():
         split = training.data.validation
         seen.append(float(np.mean((put_out(model, split.x[0]) - split.y[0]) ** 2)))
     (outcome,) = training.outcomes()
-    assert outcome.best_step == 10 * (1 + int(np.argmin(seen)))
-    assert outcome.best_step < 400
+    assert outcome.best_step == 10 * (1 + int(np.argmin(seen))) < 400
     assert float(training.errors[0]) == pytest.approx(min(seen), rel=1e-4)
 
 
@@ -301,17 +274,6 @@ def test_the_best_state_is_kept_not_the_last():
 def test_long_runs_agree_in_distribution():
     """After thousands of steps rounding has grown: padded members differ, but not as a population."""
     trials = tiny_grid(steps=1500, seed=tuple(range(8)), batch_size=32, learning_rate=(1e-2,)).trials()
-    bare = Pack(trials, trials[0].architecture)
-    padded = Pack(trials, replace(trials[0].architecture, heads=4))
-    logs = [
-        np.log([outcome.test_error for outcome in finished(pack, GPU).outcomes()]) for pack in (bare, padded)
-    ]
-    spread = max(np.std(logs[0]), 0.05)
-    assert abs(np.median(logs[0]) - np.median(logs[1])) < 2 * spread
-
-
-def test_this_machine_is_described():
-    machine = this_machine()
-    assert machine.memory > 0
-    assert machine.lanes >= 1
-    assert machine.name
+    packs = [Pack(trials, replace(trials[0].architecture, heads=heads)) for heads in (2, 4)]
+    bare, padded = (np.log([each.test_error for each in finished(pack, GPU).outcomes()]) for pack in packs)
+    assert abs(np.median(bare) - np.median(padded)) < 2 * max(np.std(bare), 0.05)

@@ -10,15 +10,8 @@ from headcount.running.executor import run
 
 X = np.random.default_rng(0).normal(size=(400, 4, 2))
 Y = X.max(axis=1).sum(axis=1)
-SMALL = MemberRecipe(
-    steps=400,
-    batch_size=32,
-    starts=((1e-2, 0),),
-    more_starts=((1e-2, 1),),
-    width=12,
-    hidden=8,
-    max_heads=3,
-)
+SIZES = {"steps": 400, "batch_size": 32, "width": 12, "hidden": 8, "max_heads": 3}
+SMALL = MemberRecipe(**SIZES, starts=((1e-2, 0),), more_starts=((1e-2, 1),))
 
 
 def small_study(folder, *, recipe=SMALL, **options):
@@ -28,3 +21,8 @@ def small_study(folder, *, recipe=SMALL, **options):
 def train(study, stage):
     for _ in run(stage.trials, study.store, keep_models=True):
         pass
+
+
+def train_all(study):
+    for stage in study.stages():
+        train(study, stage)

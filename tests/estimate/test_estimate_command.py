@@ -9,7 +9,6 @@ import pytest
 from small_study import SMALL, X, Y
 from test_curve import sweep
 
-from headcount.commands import cli
 from headcount.commands.estimate import with_options
 from headcount.commands.specfile import EXAMPLE
 from headcount.estimate import study
@@ -23,17 +22,10 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(study, "MemberRecipe", lambda: SMALL)
 
 
-def called(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr("sys.argv", ["headcount", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    return int(ended.value.code or 0)
-
-
-def test_a_file_is_estimated_written_and_resumed(monkeypatch, capsys, tmp_path):
+def test_a_file_is_estimated_written_and_resumed(called, capsys, tmp_path):
     np.savez(tmp_path / "mine.npz", x=X, y=Y)
     arguments = ("estimate", tmp_path / "mine.npz", "--out", tmp_path / "out", "--max-heads", 3, "--json")
-    assert called(monkeypatch, *arguments) == 0
+    assert called(*arguments) == 0
     first = json.loads(capsys.readouterr().out)
     assert 0 < first["evidence"]["salience"]["share_of_tokens"] <= 1
     assert first["evidence"]["length"] is None
@@ -41,18 +33,18 @@ def test_a_file_is_estimated_written_and_resumed(monkeypatch, capsys, tmp_path):
     page = (tmp_path / "out" / "report.html").read_text()
     assert "How many heads does mine.npz need?" in page and "To repeat it" in page
     shards = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "shards").iterdir()}
-    assert called(monkeypatch, *arguments) == 0
+    assert called(*arguments) == 0
     again = json.loads(capsys.readouterr().out)
     assert {**again, "seconds": 0} == {**first, "seconds": 0}
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "shards").iterdir()} == shards
 
 
-def test_the_output_fits_a_terminal(monkeypatch, capsys, tmp_path):
+def test_the_output_fits_a_terminal(called, capsys, tmp_path):
     lengths = np.random.default_rng(0).integers(2, 5, size=400)
     mask = np.arange(4) < lengths[:, None]
     np.savez(tmp_path / "mine.npz", x=X, y=np.median(Y) < Y, mask=mask)
     options = ("--out", tmp_path / "out", "--max-heads", 3, "--no-positions")
-    assert called(monkeypatch, "estimate", tmp_path / "mine.npz", *options) == 0
+    assert called("estimate", tmp_path / "mine.npz", *options) == 0
     printed = capsys.readouterr()
     assert "test error" in printed.out and "Page: " in printed.out
     assert all(len(line) <= 80 for line in printed.out.splitlines() if "Page" not in line)
@@ -69,7 +61,7 @@ def test_advice_is_worded_as_an_option():
     assert with_options(replace(found, reasons=("none",))).reasons == ("none",)
 
 
-def test_invalid_input_is_one_line_and_leaves_nothing_behind(monkeypatch, capsys, tmp_path):
+def test_invalid_input_is_one_line_and_leaves_nothing_behind(called, capsys, tmp_path):
     np.savez(tmp_path / "nan.npz", x=np.where(X > 2, np.nan, X), y=Y)
     np.savez(tmp_path / "fine.npz", x=X, y=Y)
     for arguments in (
@@ -78,49 +70,49 @@ def test_invalid_input_is_one_line_and_leaves_nothing_behind(monkeypatch, capsys
         (tmp_path / "fine.npz", "--target", "guess"),
         (tmp_path / "fine.npz", "--max-heads", 2),
     ):
-        assert called(monkeypatch, "estimate", *arguments, "--out", tmp_path / "out") == 2
+        assert called("estimate", *arguments, "--out", tmp_path / "out") == 2
         printed = capsys.readouterr()
         assert printed.err.count("\n") == 1 and printed.err.startswith("headcount: error: ")
         assert not printed.out and not (tmp_path / "out").exists()
 
 
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A folder to work in, with data and a spec."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("mine.npz", x=X, y=Y)
+    Path("spec.toml").write_text(EXAMPLE)
+
+
 @pytest.mark.parametrize(
     ("command", "out"),
     [
-        (("estimate", "fine.npz"), "a file"),
-        (("estimate", "fine.npz"), "/proc/nowhere"),
-        (("sweep", "spec.toml"), "a file/below"),
-        (("demo",), "a file"),
-        (("demo",), "/"),
+        ("estimate mine.npz", "/proc/nowhere"),
+        ("sweep spec.toml", "file/below"),
+        ("demo", "file"),
+        ("demo", "/"),
     ],
 )
-def test_an_impossible_folder_is_named_in_one_line(command, out, monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    np.savez("fine.npz", x=X, y=Y)
-    Path("spec.toml").write_text(EXAMPLE)
-    Path("a file").write_text("mine")
+def test_an_impossible_folder_is_named_in_one_line(command, out, files, called, capsys, tmp_path):
+    Path("file").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
-    assert called(monkeypatch, *command, "--out", out) == 2
+    assert called(*command.split(), "--out", out) == 2
     printed = capsys.readouterr().err
     assert printed.count("\n") == 1 and "--out" in printed and out in printed and "probe" not in printed
-    assert sorted(tmp_path.rglob("*")) == before and Path("a file").read_text() == "mine"
+    assert sorted(tmp_path.rglob("*")) == before and Path("file").read_text() == "mine"
 
 
-def test_an_estimate_is_never_overwritten_by_anything_else(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    np.savez("mine.npz", x=X, y=Y)
+def test_an_estimate_is_never_overwritten_by_anything_else(files, called, capsys):
     np.savez("other.npz", x=X, y=-Y)
-    Path("spec.toml").write_text(EXAMPLE)
-    command = ("estimate", "mine.npz", "--out", "out", "--max-heads", 3, "--no-positions")
-    assert called(monkeypatch, *command) == 0
+    assert called("estimate", "mine.npz", "--out", "out", "--max-heads", 3, "--no-positions") == 0
     written = {name: Path("out", name).read_bytes() for name in ("estimate.json", "report.html")}
     for arguments, line in (
-        (["estimate", "other.npz", "--out", "out"], "estimate of other data ('mine.npz')"),
-        (["report", "out"], "out: holds an estimate"),
-        (["sweep", "spec.toml", "--out", "out"], "out: holds an estimate"),
+        ("estimate other.npz --out out", "estimate of other data ('mine.npz')"),
+        ("report out", "out: holds an estimate"),
+        ("sweep spec.toml --out out", "out: holds an estimate"),
     ):
         capsys.readouterr()
-        assert called(monkeypatch, *arguments) == 2
+        assert called(*arguments.split()) == 2
         printed = capsys.readouterr().err
         assert printed.count("\n") == 1 and line in printed
         assert {name: Path("out", name).read_bytes() for name in written} == written

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from small_study import train_all
 
 from headcount.data.arrays import data_set
 from headcount.estimate import evidence
@@ -13,7 +14,6 @@ from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate, adjust_for_collisions, adjust_for_salience
 from headcount.models.transformer import Transformer
 from headcount.results.store import Store
-from headcount.running.executor import run
 from headcount.tasks.library import bowls
 from headcount.theory.constructions.specialise import specialise
 
@@ -78,9 +78,7 @@ def test_a_doubtful_estimate_has_its_pairs_in_evidence(tmp_path, monkeypatch):
     data = data_set(x, x[:, :, 0].max(axis=1) + x[:, :, 1].max(axis=1))
     recipe = MemberRecipe(steps=200, batch_size=32, starts=((1e-2, 0),), more_starts=(), max_heads=3)
     asked = Study(data, Store(tmp_path), recipe, positions=False)
-    while (stage := asked.next_stage()) is not None:
-        for _ in run(stage.trials, asked.store, keep_models=True):
-            pass
+    train_all(asked)
     decided = evidence.decide(asked.curve(asked.sweep().trials))
     for interval, count in (((1, 2), 2), ((2, 2), 0)):
         found = replace(decided, dimension=2, interval=interval, verdict="retrieval")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_curve import curve_of
 
 from headcount.estimate.curve import Curve, Point, Tried
 from headcount.estimate.lengths import over_groups, over_two
@@ -11,20 +12,18 @@ from headcount.estimate.lengths import over_groups, over_two
 LENGTHS = np.repeat([8, 16, 32], 200)
 
 
-def curve(*exponents: float) -> Curve:
+def curve(*exponents: float, lengths=LENGTHS, noise=1.0) -> Curve:
     """A member for each number of heads, whose costs are powers of the length."""
-    tried = [
-        Tried(heads, 0.1, np.zeros((len(LENGTHS), 1)), 1e-3 * LENGTHS**exponent)
+    return curve_of(
+        Tried(heads, 0.1, np.zeros((len(lengths), 1)), 1e-3 * lengths**exponent * noise)
         for heads, exponent in enumerate(exponents, start=1)
-    ]
-    return Curve(tuple(tried), labels=False)
+    )
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=4))
 def test_the_exponents_are_found_over_groups(exponents):
     found = over_groups(curve(*exponents), LENGTHS)
-    assert found is not None
     assert found["lengths"] == [8.0, 16.0, 32.0]
     np.testing.assert_allclose([row["slope"] for row in found["slopes"]], exponents, atol=1e-6)
 
@@ -37,10 +36,8 @@ def test_errors_are_shares_of_how_much_the_targets_of_a_length_vary():
 
 
 def test_the_interval_holds_the_slope_that_made_the_errors():
-    noisy = LENGTHS**0.5 * np.random.default_rng(1).exponential(size=len(LENGTHS))
-    (row,) = over_groups(Curve((Tried(1, 0.1, np.zeros((len(LENGTHS), 1)), noisy),), labels=False), LENGTHS)[
-        "slopes"
-    ]
+    noise = np.random.default_rng(1).exponential(size=len(LENGTHS))
+    (row,) = over_groups(curve(0.5, noise=noise), LENGTHS)["slopes"]
     low, high = row["interval"]
     assert low < 0.5 < high and high - low < 0.5
 
@@ -48,14 +45,9 @@ def test_the_interval_holds_the_slope_that_made_the_errors():
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(2, 9), min_size=8, max_size=40))
 def test_any_lengths_are_grouped_or_say_nothing(lengths):
-    sizes = np.array(lengths)
-    member = Tried(1, 0.1, np.zeros((len(sizes), 1)), 1e-3 * sizes**1.0)
-    found = over_groups(Curve((member,), labels=False), sizes)
+    found = over_groups(curve(1.0, lengths=np.array(lengths)), np.array(lengths))
     assert found is None or all(np.isfinite(row["slope"]) for row in found["slopes"])
-
-
-def test_lengths_that_hardly_differ_say_nothing():
-    assert over_groups(curve(1.0), np.full(len(LENGTHS), 8)) is None
+    assert over_groups(curve(1.0), np.full(len(LENGTHS), 8)) is None, "they do not differ"
 
 
 @given(st.floats(-3, 3), st.floats(1.0, 2.0))

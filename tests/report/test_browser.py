@@ -12,10 +12,8 @@ from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from headcount.report.page import write_page
 
-FLAGS = [
-    *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"),
-    *("--disable-sync", "--no-first-run"),
-]
+QUIET = ("background-networking", "component-update", "gpu", "sync")
+FLAGS = ["--no-sandbox", "--no-first-run", *(f"--disable-{feature}" for feature in QUIET)]
 
 pytestmark = pytest.mark.browser
 
@@ -70,84 +68,60 @@ def opened(browser: Browser, path: Path) -> Opened:
     return open_page(browser, path)
 
 
-def test_every_number_of_heads_has_a_line(opened: Opened):
+def test_every_number_of_heads_every_member_and_every_cell_is_drawn(opened: Opened):
     lines = opened.chart("plot").locator('path[aria-roledescription="line mark"]')
-    assert lines.count() == 6
-    assert all(line.bounding_box()["width"] > 100 for line in lines.all())
-
-
-def test_every_member_with_an_error_is_a_point(opened: Opened):
+    assert lines.count() == 6 and all(line.bounding_box()["width"] > 100 for line in lines.all())
     points = opened.chart("plot").locator('path[aria-roledescription="point"][aria-label*="seed"]')
     members, selected, crosses = 6 * 5 * 4 - 4, 6 * 5 - 1, 1
     assert points.count() == members + selected + crosses
-
-
-def test_the_heat_map_writes_a_number_in_every_cell(opened: Opened):
     cells = opened.chart("heat").locator(".mark-text.role-mark text").all_text_contents()
-    assert len(cells) == 6 * 5
-    assert cells.count("×") == 1
+    assert len(cells) == 6 * 5 and cells.count("×") == 1
 
 
 def test_a_point_shows_its_value_when_pointed_at(opened: Opened):
-    points = opened.chart("plot").locator('path[aria-roledescription="point"][aria-label*="heads: 4"]')
-    point = points.last
+    point = opened.chart("plot").locator('path[aria-roledescription="point"][aria-label*="heads: 4"]').last
     (error,) = re.findall(r"; test error: ([^;]+);", point.get_attribute("aria-label"))
     point.hover()
     tooltip = opened.page.locator("#vg-tooltip-element.visible")
     tooltip.wait_for()
     text = tooltip.inner_text()
-    assert error in text
-    assert all(word in text for word in ("heads", "length", "seed", "learning rate"))
+    assert all(word in text for word in (error, "heads", "length", "seed", "learning rate"))
 
 
 def test_a_click_on_the_legend_fades_the_other_lines_and_a_second_restores_them(opened: Opened):
-    chart = opened.chart("plot")
+    chart, line = opened.chart("plot"), 'path[aria-roledescription="line mark"]'
     entry = chart.locator(".role-legend-label text", has_text="4 = D")
 
     def opacities() -> list[float]:
-        lines = chart.locator('path[aria-roledescription="line mark"]')
-        return [float(line.get_attribute("opacity") or 1) for line in lines.all()]
+        return [float(each.get_attribute("opacity") or 1) for each in chart.locator(line).all()]
 
     before = opacities()
     entry.click()
-    opened.page.wait_for_function(
-        'document.querySelector(\'path[aria-roledescription="line mark"][opacity="0.08"]\')'
-    )
+    chart.locator(f'{line}[opacity="0.08"]').first.wait_for()
     clicked = opacities()
     entry.click()
-    opened.page.wait_for_function(
-        '!document.querySelector(\'path[aria-roledescription="line mark"][opacity="0.08"]\')'
-    )
+    opened.page.wait_for_function(f"!document.querySelector('{line}[opacity=\"0.08\"]')")
     assert before == opacities() == [1] * 6
     assert sorted(clicked) == [0.08] * 5 + [1]
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1200, "light"), (2000, "dark")])
-def test_the_page_fits_its_window_and_asks_for_nothing_else(browser: Browser, path: Path, width, scheme):
+@pytest.mark.parametrize(
+    ("width", "scheme", "ink"),
+    [(400, "dark", "rgb(228, 230, 234)"), (1200, "light", "rgb(29, 32, 37)"), (2000, "dark", None)],
+)
+def test_the_page_fits_its_window_takes_its_colours_and_asks_for_nothing_else(
+    browser: Browser, path: Path, width, scheme, ink
+):
     opened = open_page(browser, path, width=width, scheme=scheme)
     opened.page.wait_for_load_state("networkidle")
     assert opened.page.evaluate("document.documentElement.scrollWidth") == width
     for name in ("plot", "heat"):
         assert opened.chart(name).locator("svg").bounding_box()["width"] > width / 4
-    assert opened.complaints == []
-    assert opened.requests == [path.as_uri()]
+    legend = opened.chart("plot").locator(".role-legend-label text").all()
+    boxes = [entry.bounding_box() for entry in legend]
+    assert len(boxes) == 6 and max(box["x"] + box["width"] for box in boxes) <= width
+    label = opened.chart("plot").locator(".role-axis-label text").first
+    ink = {"light": "rgb(29, 32, 37)", "dark": "rgb(228, 230, 234)"}[scheme]
+    assert label.evaluate("element => getComputedStyle(element).fill") == ink
+    assert opened.complaints == [] and opened.requests == [path.as_uri()]
     opened.page.context.close()
-
-
-def test_axis_labels_take_the_colour_of_the_page(browser: Browser, path: Path):
-    inks = {}
-    for scheme in ("light", "dark"):
-        opened = open_page(browser, path, scheme=scheme)
-        label = opened.chart("plot").locator(".role-axis-label text").first
-        inks[scheme] = label.evaluate("element => getComputedStyle(element).fill")
-        opened.page.context.close()
-    assert inks == {"light": "rgb(29, 32, 37)", "dark": "rgb(228, 230, 234)"}
-
-
-def test_a_narrow_window_shows_every_entry_of_the_legend(browser: Browser, path: Path):
-    opened = open_page(browser, path, width=400)
-    entries = opened.chart("plot").locator(".role-legend-label text")
-    right_edges = [entry.bounding_box()["x"] + entry.bounding_box()["width"] for entry in entries.all()]
-    opened.page.context.close()
-    assert len(right_edges) == 6
-    assert max(right_edges) <= 400

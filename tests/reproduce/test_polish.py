@@ -16,9 +16,16 @@ from headcount.engine.train import train
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
 
-def test_normal_equations_are_those_of_the_whole_jacobian() -> None:
-    (trial,) = tiny_grid(task="bowls_several", train_samples=300).trials()
+@pytest.fixture(scope="module", params=["max_sum", "bowls_several"])
+def trained(request):
+    """A trial, what training made of it, and its data."""
+    (trial,) = tiny_grid(task=request.param, train_samples=300, batch_size=64).trials()
     (outcome,), (data, _) = train([trial]), data_of([trial])
+    return trial, outcome, data
+
+
+def test_normal_equations_are_those_of_the_whole_jacobian(trained):
+    _, outcome, data = trained
     with jax.enable_x64(True):
         problem, place = _Problem.of(outcome.model, data, 0)
         x, y = _of(data.train, 0)
@@ -32,40 +39,27 @@ def test_normal_equations_are_those_of_the_whole_jacobian() -> None:
     np.testing.assert_allclose(slope, jacobian.T @ residual, rtol=1e-9, atol=1e-12)
 
 
-def test_a_polish_lowers_the_training_error_and_keeps_the_best_on_validation() -> None:
-    (trial,) = tiny_grid(steps=200, train_samples=400, batch_size=64).trials()
-    (before,) = train([trial])
-    data, _ = data_of([trial])
+def test_a_polish_lowers_the_training_error_and_keeps_the_best_on_validation(trained):
+    _, before, data = trained
     after = polish(before.model, data, 0, steps=10)
     assert after.train_error < 0.9 * before.train_error
     assert after.validation_error < before.validation_error
-    assert polish(before.model, data, 0, steps=0).validation_error == pytest.approx(
-        before.validation_error, rel=1e-4
-    )
 
 
-def test_errors_are_those_that_the_engine_measures() -> None:
-    (trial,) = tiny_grid(task="bowls_several").trials()
-    (before,) = train([trial])
-    data, _ = data_of([trial])
-    after = polish(before.model, data, 0, steps=0)
-    for name in ("train_error", "validation_error", "test_error"):
-        assert getattr(after, name) == pytest.approx(getattr(before, name), rel=1e-4)
+def test_errors_are_those_of_the_engine_and_stay_where_a_step_cannot_be_solved(trained, monkeypatch):
+    _, before, data = trained
+    monkeypatch.setattr(polishing, "_step", lambda curvature, slope, damping: slope * jnp.nan)
+    for steps in (0, 5):
+        after = polish(before.model, data, 0, steps=steps)
+        assert after.steps == 0
+        for name in ("train_error", "validation_error", "test_error"):
+            assert getattr(after, name) == pytest.approx(getattr(before, name), rel=1e-4)
 
 
-def test_a_trial_may_ask_for_it_and_is_then_another_trial() -> None:
-    (plain,) = tiny_grid().trials()
+def test_a_trial_may_ask_for_it_and_is_then_another_trial(trained):
+    plain, before, _ = trained
     asking = replace(plain, training=replace(plain.training, polish_steps=3))
     assert asking.id != plain.id
-    (before,), (after,) = train([plain]), train([asking])
+    (after,) = train([asking])
     assert after.validation_error < before.validation_error
     assert after.best_step == before.best_step
-
-
-def test_a_step_that_cannot_be_solved_ends_the_polish(monkeypatch) -> None:
-    (trial,) = tiny_grid().trials()
-    (before,) = train([trial])
-    data, _ = data_of([trial])
-    monkeypatch.setattr(polishing, "_step", lambda curvature, slope, damping: slope * jnp.nan)
-    after = polish(before.model, data, 0, steps=5)
-    assert after.steps == 0 and after.validation_error == pytest.approx(before.validation_error, rel=1e-4)

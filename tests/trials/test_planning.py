@@ -49,22 +49,16 @@ def test_every_trial_is_in_exactly_one_pack_that_holds_it(
     assert plan(trials, machine) == packs
 
 
-def test_on_a_gpu_a_column_of_heads_is_one_shape_unless_it_trains_for_minutes():
-    trials = tiny_grid(heads=(1, 2, 3, 4, 5), seed=(0, 1, 2)).trials()
-    (pack,) = plan(trials, GPU)
-    assert pack.architecture.heads == 5
-    sizes = {"length": (128,), "hidden": (32,), "batch_size": 256, "steps": 30_000}
-    long = plan(tiny_grid(heads=(1, 5), seed=tuple(range(48)), **sizes).trials(), GPU)
+LONG = {"length": (128,), "batch_size": 256, "steps": 100_000}
+
+
+@pytest.mark.parametrize("machine", [CPU, GPU], ids=["cpu", "gpu"])
+def test_short_runs_share_a_shape_and_long_runs_do_not(machine):
+    short = plan(tiny_grid(heads=(1, 2, 3, 4, 5), seed=(0, 1, 2)).trials(), machine)
+    assert {pack.architecture.heads for pack in short} == {5}
+    assert len(short) == 1 or machine is CPU
+    long = plan(tiny_grid(heads=(1, 5), hidden=(64,), seed=tuple(range(48)), **LONG).trials(), machine)
     assert {pack.architecture.heads for pack in long} == {1, 5}
-
-
-def test_on_a_cpu_short_runs_share_a_shape_and_long_runs_do_not():
-    short = plan(tiny_grid(heads=(1, 2, 3, 4, 5)).trials(), CPU)
-    assert len({pack.architecture for pack in short}) == 1
-    long = plan(
-        tiny_grid(heads=(1, 4), length=(128,), hidden=(64,), batch_size=256, steps=100_000).trials(), CPU
-    )
-    assert {pack.architecture.heads for pack in long} == {1, 4}
 
 
 def test_buckets_take_the_least_time_of_all_ways_to_cut_the_column():
@@ -81,8 +75,7 @@ def test_buckets_take_the_least_time_of_all_ways_to_cut_the_column():
             total += packing.COSTS["cpu"].compile + len(members) * 4_000 / CPU.lanes * step
         return total
 
-    ways = [cuts for size in range(4) for cuts in itertools.combinations((1, 2, 3), size)]
-    best = min(ways, key=seconds)
+    best = min((cuts for size in range(4) for cuts in itertools.combinations((1, 2, 3), size)), key=seconds)
     assert chosen == {[1, 2, 4, 8][end - 1] for end in (*best, 4)}
 
 
@@ -93,9 +86,7 @@ def test_what_is_finished_leaves_the_other_packs_as_they_were():
     left = [rest for pack in packs if (rest := pack.without(finished))]
     assert left == packs[1:]
     some = packs[0].without([packs[0].trials[0].id])
-    assert some is not None
-    assert some.trials == packs[0].trials[1:]
-    assert some.architecture == packs[0].architecture
+    assert (some.trials, some.architecture) == (packs[0].trials[1:], packs[0].architecture)
 
 
 def test_grouped_heads_share_a_pack_only_with_groups_of_the_same_size():
@@ -118,11 +109,7 @@ longer = partial(pytest.param, marks=pytest.mark.long)
         longer({"heads": (5,), "hidden": (32,), "length": (64,), "batch_size": 64}),
         longer({"heads": (1,), "hidden": (64,), "head_dim": (32,), "length": (16,)}),
         longer({"heads": (4,), "layers": (2,), "length": (24,), "batch_size": 32}),
-        {
-            "heads": (4,),
-            "layers": (2,),
-            "model": (("layer_norm", True), ("residual", True), ("feedforward", 16)),
-        },
+        {"heads": (4,), "layers": (2,), "model": {"layer_norm": True, "residual": True, "feedforward": 16}},
     ],
     ids=["tiny", "wide", "one head", "two layers", "two layers, all options"],
 )
@@ -137,19 +124,6 @@ def test_a_member_takes_no_more_memory_than_was_planned(change):
     allocated = compiled.memory_analysis()
     used = allocated.temp_size_in_bytes + allocated.argument_size_in_bytes + allocated.output_size_in_bytes
     assert used <= len(trials) * packing.member_bytes(pack.architecture, trials[0])
-
-
-def test_ten_thousand_members_never_exceed_the_memory():
-    trials = tiny_grid(
-        heads=(1, 2, 3, 4, 5), length=(128,), hidden=(32,), batch_size=256, seed=tuple(range(2000))
-    ).trials()
-    small = Machine("gpu", "a small gpu", lanes=1, memory=2 << 30)
-    packs = plan(trials, small)
-    assert sum(len(pack.trials) for pack in packs) == 10_000
-    largest = max(
-        len(pack.trials) * packing.member_bytes(pack.architecture, pack.trials[0]) for pack in packs
-    )
-    assert largest <= small.memory
 
 
 def test_a_member_that_no_memory_holds_is_refused_by_its_sizes():

@@ -29,18 +29,17 @@ def images(count=200, seed=0):
     return Cifar10(*drawn(count), *drawn(count // 2))
 
 
+def recipe(steps, evaluate_every, train, validation):
+    samples = {"train_samples": len(train), "validation_samples": len(validation)}
+    options = {"batch_size": 32, "evaluate_every": evaluate_every, "loss": "cross_entropy"}
+    return Training(steps=steps, **samples, **options)
+
+
 def image_trial(seed=0, *, heads=2, side=32, steps=40, data=None, **options):
     data = data or images()
     choice = RealData.read("cifar10", data, data.train_images, data.train_labels)
     shape = VitShape(side, 8, 10, EncoderShape(heads, 8, 2, 32, **options))
-    training = Training(
-        steps=steps,
-        batch_size=32,
-        evaluate_every=10,
-        train_samples=len(data.train_labels),
-        validation_samples=len(data.test_labels),
-        loss="cross_entropy",
-    )
+    training = recipe(steps, 10, data.train_labels, data.test_labels)
     return Trial(choice, shape.length, shape, 3e-3, seed, training)
 
 
@@ -49,28 +48,19 @@ def rankings(queries=120, candidates=8, width=12, seed=0):
     random = np.random.default_rng(seed)
     half = queries * 3 // 4
     vectors = random.normal(size=(queries, width)).astype(np.float32)
-    passages = np.concatenate(
-        [vectors + 0.1 * random.normal(size=vectors.shape), random.normal(size=(2 * queries, width))]
-    ).astype(np.float32)
-    texts = Texts(np.arange(3 * queries), np.arange(3 * queries + 1))
+    positives = vectors + 0.1 * random.normal(size=vectors.shape)
+    negatives = random.normal(size=(2 * queries, width))
+    passages = np.concatenate([positives, negatives]).astype(np.float32)
 
     def lists(low, high, first, last):
-        negatives = np.stack(
-            [random.permutation(np.arange(first, last))[: candidates - 1] for _ in range(low, high)]
-        )
-        return Lists(np.arange(low, high), np.arange(low, high), negatives)
+        drawn = [random.permutation(np.arange(first, last))[: candidates - 1] for _ in range(low, high)]
+        return Lists(np.arange(low, high), np.arange(low, high), np.stack(drawn))
 
-    made = Rankings(
-        "small",
-        texts,
-        Texts(np.arange(queries), np.arange(queries + 1)),
-        lists(0, half, queries, 2 * queries),
-        lists(half, queries, 2 * queries, 3 * queries),
-    )
-    words = FrozenEmbeddings(
-        passages, np.zeros((8, width)), np.zeros((2, width)), np.ones(width), np.zeros(width)
-    )
-    return EmbeddedRankings(made, words, vectors, passages)
+    texts = [Texts(np.arange(count), np.arange(count + 1)) for count in (3 * queries, queries)]
+    splits = lists(0, half, queries, 2 * queries), lists(half, queries, 2 * queries, 3 * queries)
+    tables = np.zeros((8, width)), np.zeros((2, width)), np.ones(width), np.zeros(width)
+    words = FrozenEmbeddings(passages, *tables)
+    return EmbeddedRankings(Rankings("small", *texts, *splits), words, vectors, passages)
 
 
 def ranking_trial(seed=0, *, length=4, heads=2, steps=60, data=None, joined=False):
@@ -78,12 +68,5 @@ def ranking_trial(seed=0, *, length=4, heads=2, steps=60, data=None, joined=Fals
     choice = RealData.read("msmarco", data, data.queries, data.passages)
     encoder, embedding = EncoderShape(heads, 8, 2, 32), data.queries.shape[1]
     shape = JoinedShape(encoder, embedding, 2, 3) if joined else RerankerShape(encoder, embedding)
-    training = Training(
-        steps=steps,
-        batch_size=32,
-        evaluate_every=20,
-        train_samples=len(data.rankings.train),
-        validation_samples=len(data.rankings.validation),
-        loss="cross_entropy",
-    )
+    training = recipe(steps, 20, data.rankings.train, data.rankings.validation)
     return Trial(choice, length, shape, 1e-2, seed, training)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from reproduce.real.small import ranking_trial, rankings
+from reproduce.real.small import ranking_trial
 
 from headcount.data.msmarco.embeddings import FrozenEmbeddings
 from headcount.data.msmarco.texts import texts_of
@@ -48,6 +48,7 @@ def test_what_is_not_there_does_not_count(whole):
     problem, model, _, (tokens, around) = whole
     kept = around.there[:, around.query.shape[1] :]
     assert not bool(kept.all()), "texts of one token leave places empty"
+    assert around.there.shape == (1, 2 + 4 * 3) == (1, ranking_trial(joined=True).architecture.sequence(4))
     other = jnp.where(kept[..., None], tokens, 99.0)
     np.testing.assert_allclose(
         problem.scores(model, tokens, around), problem.scores(model, other, around), atol=1e-5
@@ -60,9 +61,3 @@ def test_the_order_of_candidates_moves_the_scores_with_it(whole):
     turned = type(lists)(lists.query, lists.candidates[:, ::-1], lists.label)
     there = problem.scores(model, *problem.read(samples.texts, turned))
     np.testing.assert_allclose(there[:, ::-1], problem.scores(model, *read), atol=1e-5)
-
-
-def test_it_is_another_trial_than_with_one_token_each():
-    data = rankings()
-    assert ranking_trial(data=data).id != ranking_trial(data=data, joined=True).id
-    assert ranking_trial(joined=True).architecture.sequence(4) == 2 + 4 * 3

@@ -1,6 +1,7 @@
 """Claims on real data, over heads and lengths: they hold for errors made to fit, and not for others."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -21,84 +22,65 @@ HEADS, LENGTHS = (1, 2, 4, 8), (8, 16, 64)
 
 def grid(error, *, variant=GRID, seeds=3):
     """Cells of one grid with these errors and a little noise over seeds."""
-    random = np.random.default_rng(0)
-    return pd.DataFrame(
-        [
-            {
-                "heads": heads,
-                "length": length,
-                "width": 16 * heads,
-                "variant": variant,
-                "train_error": error(heads, length) * random.uniform(0.99, 1.01),
-            }
-            for heads in HEADS
-            for length in LENGTHS
-            for _ in range(seeds)
-        ]
-    )
+    cells = [(heads, length) for heads in HEADS for length in LENGTHS for _ in range(seeds)]
+    frame = pd.DataFrame(cells, columns=["heads", "length"]).assign(variant=variant)
+    noise = np.random.default_rng(0).uniform(0.99, 1.01, size=len(cells))
+    return frame.assign(width=16 * frame["heads"], train_error=noise * [error(*cell) for cell in cells])
 
 
 LAW = Law(-1.4, 0.43, 0.49 / 3, 0.25, 0)
 LIKE_THE_PAPER = grid(LAW.error)
 CELLS = {(heads, length): float(LAW.error(heads, length)) for heads in HEADS for length in LENGTHS}
+LEARNT = grid(lambda heads, length: 1e-5 * length / heads)
+CLAIMS = {
+    "rises": rises_with_heads,
+    "falls": falls_with_length,
+    "law": partial(follows_the_law, paper=CELLS),
+    "fades": partial(where_length_fades, paper=CELLS),
+}
+ERRORS = {
+    "like the paper's": (LIKE_THE_PAPER, {"rises": True, "falls": True, "law": True, "fades": True}),
+    "rising with heads": (grid(lambda heads, length: 0.01 * heads), {"rises": False, "falls": None}),
+    "falling with length": (grid(lambda heads, length: 0.1 / length), {"falls": False}),
+    "apart at every h": (grid(lambda heads, length: 0.1 + 0.004 * length), {"fades": False}),
+    "jumping": (grid(lambda heads, length: 0.5 if heads % 3 == 1 else 0.01), {"law": False}),
+    "of twice the exponent": (grid(Law(-2.8, 0.43, 0.9, 0.25, 0).error), {"law": False}),
+    "of heads alone": (grid(lambda heads, length: 0.3 * np.exp(-0.3 * heads)), {"law": False}),
+    "all learnt": (LEARNT, {"rises": None, "fades": None}),
+    "of one length": (LIKE_THE_PAPER.query("length == 8"), {"falls": None, "law": None, "fades": None}),
+    "of one head": (LIKE_THE_PAPER.query("heads == 1"), {"rises": None}),
+}
+
+
+@pytest.mark.parametrize(("frame", "holds"), ERRORS.values(), ids=ERRORS)
+def test_claims_hold_for_errors_made_to_fit_and_not_for_others(frame, holds):
+    assert {claim: CLAIMS[claim](frame).holds for claim in holds} == holds
+
+
+def test_the_evidence_says_what_decided():
+    for claim, errors, words in (
+        ("law", "like the paper's", "a = -1.4 "),
+        ("fades", "like the paper's", "by the paper's numbers for h ≥ 8"),
+        ("fades", "apart at every h", "never below"),
+        ("fades", "all learnt", "no gap beyond noise at any h"),
+    ):
+        assert words in CLAIMS[claim](ERRORS[errors][0]).evidence
+    (alone,) = shape_of(LEARNT, CELLS)
+    assert alone.holds is False and alone.evidence == "at most 0.06% is wrong in any of 12 cells"
+    assert len(shape_of(LIKE_THE_PAPER, CELLS)) == 5
+    assert follows_the_law(LIKE_THE_PAPER, {}).holds is None, "nothing to hold it against"
 
 
 def test_what_matters_and_where_the_positive_ranks():
-    frame = pd.DataFrame(
-        {
-            "heads": [1, 2, 1, 2],
-            "length": [8, 8, 16, 16],
-            "scores": [
-                json.dumps({"tokens_that_matter": matter, "validation_mrr": rank})
-                for matter, rank in ((3, 0.5), (4, 0.7), (3, 0.4), (2, 0.3))
-            ],
-        }
-    )
+    found = {(1, 8): (3, 0.5), (2, 8): (4, 0.7), (1, 16): (3, 0.4), (2, 16): (2, 0.3)}
+    scores = [json.dumps({"tokens_that_matter": few, "validation_mrr": rank}) for few, rank in found.values()]
+    frame = pd.DataFrame(list(found), columns=["heads", "length"]).assign(scores=scores)
     few = tokens_that_matter(frame)
     assert few.holds is False and few.evidence.startswith("T = 8: 3 with h = 1, 4 with h = 2, T = 16: 3")
     (ranked,) = reciprocal_rank(frame)
     assert ranked.holds is False
     assert ranked.evidence.startswith("T = 8: 0.50 with h = 1, at best 0.70 with h = 2")
     assert not list(reciprocal_rank(frame.assign(scores="{}")))
-
-
-def test_errors_like_the_papers_are_recognised():
-    frame = LIKE_THE_PAPER
-    assert rises_with_heads(frame).holds
-    assert falls_with_length(frame).holds
-    law = follows_the_law(frame, CELLS)
-    assert law.holds and law.evidence.startswith("a = -1.4 ")
-    fades = where_length_fades(frame, CELLS)
-    assert fades.holds and fades.evidence.endswith("by the paper's numbers for h ≥ 8")
-
-
-def test_errors_of_another_shape_are_not():
-    rising = grid(lambda heads, length: 0.01 * heads)
-    assert rises_with_heads(rising).holds is False
-    assert falls_with_length(rising).holds is None
-    assert falls_with_length(grid(lambda heads, length: 0.1 / length)).holds is False
-    apart = grid(lambda heads, length: 0.1 + 0.004 * length)
-    assert where_length_fades(apart, {}).holds is False
-    assert "never below" in where_length_fades(apart, {}).evidence
-    assert follows_the_law(grid(lambda heads, length: 0.5 if heads % 3 == 1 else 0.01), CELLS).holds is False
-
-
-def test_the_law_needs_the_papers_exponent_and_more_than_heads():
-    twice = grid(lambda heads, length: Law(-2.8, 0.43, 0.9, 0.25, 0).error(heads, length))
-    assert follows_the_law(twice, CELLS).holds is False
-    by_heads = {cell: 0.3 * np.exp(-0.3 * cell[0]) for cell in CELLS}
-    assert follows_the_law(grid(lambda *cell: by_heads[cell]), CELLS).holds is False
-    assert follows_the_law(LIKE_THE_PAPER, {}).holds is None, "nothing to hold it against"
-
-
-def test_where_all_is_learnt_nothing_rises_and_nothing_fades():
-    learnt = grid(lambda heads, length: 1e-5 * length / heads)
-    (alone,) = shape_of(learnt, CELLS)
-    assert alone.holds is False and alone.evidence == "at most 0.06% is wrong in any of 12 cells"
-    assert len(shape_of(LIKE_THE_PAPER, CELLS)) == 5
-    assert rises_with_heads(learnt).holds is None
-    assert where_length_fades(learnt, CELLS).holds is None
-    assert where_length_fades(learnt, CELLS).evidence.endswith("no gap beyond noise at any h")
 
 
 @pytest.mark.parametrize(
@@ -131,58 +113,36 @@ def test_a_cell_trained_in_another_way_stands_beside_that_of_the_grid(moved, hol
     assert f"train {100 * (1 - other['train_error'].mean()):.1f}%" in verdict.evidence
 
 
-def test_too_little_was_trained_to_decide():
-    one_length = LIKE_THE_PAPER[LIKE_THE_PAPER["length"] == 8]
-    assert falls_with_length(one_length).holds is None
-    assert where_length_fades(one_length, CELLS).holds is None
-    assert follows_the_law(one_length, CELLS).holds is None
-    assert rises_with_heads(LIKE_THE_PAPER[LIKE_THE_PAPER["heads"] == 1]).holds is None
-    (parted,) = follows(LIKE_THE_PAPER, grid=GRID, narrow="n", width_fixed="a", heads_fixed="b")
-    assert parted.holds is None
-
-
 def test_the_reversal_score_is_shown_for_both():
-    cells = {
-        (heads, length): 0.1 + (0.01 if heads < 4 else -0.001) * length
-        for heads in HEADS
-        for length in (8, 16)
-    }
-    found = reversal(LIKE_THE_PAPER, {**cells, (1, 4096): 0.0})
+    cells = {(h, T): 0.1 + (0.01 if h < 4 else -0.001) * T for h in HEADS for T in (8, 16)}
+    found = reversal(LIKE_THE_PAPER, {**cells, (1, 4096): 0.0})  # a length that was not trained
     assert found.holds is False
-    shown = "at no trained h; by the paper's numbers at these T at h = 4"
-    assert found.evidence == shown, "a length that was not trained does not count"
+    assert found.evidence == "at no trained h; by the paper's numbers at these T at h = 4"
     assert reversal(grid(lambda heads, length: cells.get((heads, length), 0.01)), cells).holds
     assert reversal(LIKE_THE_PAPER, {}).evidence == "at no trained h", "nothing to set beside it"
 
 
-@given(
-    a=st.floats(-3, -0.3),
-    b=st.floats(-0.5, 1),
-    c=st.floats(0.05, 1),
-    delta=st.floats(0.05, 0.9),
-)
+AXES = [axis.ravel() for axis in np.meshgrid([2.0, 4, 6, 8], [8.0, 16, 32, 64])]
+
+
+@given(a=st.floats(-3, -0.3), b=st.floats(-0.5, 1), c=st.floats(0.05, 1), delta=st.floats(0.05, 0.9))
 def test_a_law_is_found_again_from_its_own_errors(a, b, c, delta):
-    heads, length = (axis.ravel() for axis in np.meshgrid([2.0, 4, 6, 8], [8.0, 16, 32, 64]))
-    law = Law(a, b, c, delta, 0.0)
-    found = fit_law(heads, length, law.error(heads, length))
+    errors = Law(a, b, c, delta, 0.0).error(*AXES)
+    found = fit_law(*AXES, errors)
     assert found.unexplained < 1e-6
-    np.testing.assert_allclose(found.error(heads, length), law.error(heads, length), rtol=1e-2)
-    given_delta = fit_law(heads, length, law.error(heads, length), delta=delta)
+    np.testing.assert_allclose(found.error(*AXES), errors, rtol=1e-2)
+    given_delta = fit_law(*AXES, errors, delta=delta)
     np.testing.assert_allclose([given_delta.a, given_delta.b], [a, b], atol=1e-6)
 
 
 def test_intervals_of_the_law_hold_what_made_the_errors():
     """Nineteen times of twenty, as promised: of 200 draws no fewer than 180."""
-    heads, length = (axis.ravel() for axis in np.meshgrid([2.0, 4, 6, 8], [8.0, 16, 32, 64]))
     random = np.random.default_rng(1)
     law, held = Law(-1.4, 0.4, 0.5, 0.25, 0.0), []
     for _ in range(200):
-        wrong = law.error(heads, length) * np.exp(0.1 * random.normal(size=16))
-        ends = law_intervals(heads, length, wrong, delta=0.25)
-        low, high = delta_interval(heads, length, wrong)
-        held.append(
-            [ends[name][0] < getattr(law, name) < ends[name][1] for name in "abc"] + [low < 0.25 < high]
-        )
+        wrong = law.error(*AXES) * np.exp(0.1 * random.normal(size=16))
+        ends = {**law_intervals(*AXES, wrong, delta=0.25), "delta": delta_interval(*AXES, wrong)}
+        held.append([ends[name][0] < getattr(law, name) < ends[name][1] for name in ("a", "b", "c", "delta")])
     assert (np.sum(held, axis=0) >= 180).all() and (np.mean(held, axis=0) < 1).all()
 
 
@@ -196,9 +156,8 @@ def test_where_a_gap_fades(gaps, where):
 
 def test_where_it_fades_has_an_interval_of_trained_head_counts():
     falling = grid(lambda heads, length: 0.01 * length / heads**4)
-    assert "for h ≥ 2 (95% interval over seeds and trained head counts: between h = 1 and 2)" in (
-        where_length_fades(falling, {}).evidence
-    )
+    interval = "for h ≥ 2 (95% interval over seeds and trained head counts: between h = 1 and 2)"
+    assert interval in where_length_fades(falling, {}).evidence
     wild = grid(lambda heads, length: 0.1)
     wild["train_error"] += np.where(wild["length"] == 64, 0.1 * np.random.default_rng(0).random(len(wild)), 0)
     assert where_length_fades(wild, {}).holds in (None, False)
@@ -216,11 +175,12 @@ def test_noise_between_seeds_is_no_fall_of_accuracy_and_a_real_fall_is_one():
 @pytest.mark.parametrize(("by_heads", "by_width", "holds"), [(0.1, 0.3, True), (0.3, 0.1, False)])
 def test_heads_and_width_are_parted_at_four_corners(by_heads, by_width, holds):
     wrong = {(1, 16): 0.5, (4, 16): by_heads, (1, 64): by_width, (4, 64): 0.05}
-    variants = {(1, 16): GRID, (4, 64): GRID, (4, 16): "heads fixed", (1, 64): "width fixed"}
-    rows = [(h, E, 8, wrong[h, E], variant) for (h, E), variant in variants.items()]
+    corners = {(1, 16): GRID, (4, 64): GRID, (4, 16): "heads fixed", (1, 64): "width fixed"}
+    rows = [(h, E, 8, wrong[h, E], variant) for (h, E), variant in corners.items()]
     frame = pd.DataFrame(rows, columns=["heads", "width", "length", "train_error", "variant"])
     frame["validation_error"] = 0.5
-    *_, parted = follows(
-        frame, grid=GRID, narrow="narrow", width_fixed="width fixed", heads_fixed="heads fixed"
-    )
+    variants = {"grid": GRID, "narrow": "narrow", "width_fixed": "width fixed", "heads_fixed": "heads fixed"}
+    (untrained,) = follows(LIKE_THE_PAPER, **variants)
+    assert untrained.holds is None
+    *_, parted = follows(frame, **variants)
     assert parted.holds is holds and "from h = 1, E = 16 to h = 4, E = 64" in parted.evidence

@@ -48,7 +48,8 @@ def test_members_learn_and_their_rows_say_how_well(kind, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_members_side_by_side_train_as_they_do_alone(kind):
     """What a GPU runs, one vmapped program, and what a core runs, one member after the other; in float64."""
-    trials = [replaced(KINDS[kind](seed), evaluate_every=4) for seed in (0, 1)]
+    trials = [KINDS[kind](seed) for seed in (0, 1)]
+    trials = [replace(trial, training=replace(trial.training, evaluate_every=4)) for trial in trials]
     (pack,) = plan_all(trials, this_machine())
     training = train_real(pack, this_machine())
     program, (state, courses), (samples, _) = training._advancing(1)
@@ -63,10 +64,6 @@ def test_members_side_by_side_train_as_they_do_alone(kind):
             for one, other in zip(*map(jax.tree.leaves, (together.model, alone.model)), strict=True):
                 assert other.dtype == np.float64
                 np.testing.assert_allclose(one[place], other, rtol=0, atol=1e-8)
-
-
-def replaced(trial, **training):
-    return replace(trial, training=replace(trial.training, **training))
 
 
 def doubled(tree):
@@ -105,18 +102,20 @@ def test_weights_are_kept_where_a_run_is_asked_to(tmp_path):
 
 def test_trials_are_known_by_everything_that_decides_the_result():
     base = image_trial()
-    others = [
-        image_trial(1),
-        image_trial(heads=4),
-        image_trial(side=48),
-        image_trial(steps=50),
-        image_trial(dropout=0.1),
-        image_trial(precision="bfloat16"),
-        image_trial(data=images(seed=1)),
-    ]
+    once = replace(base, task=base.task.placing_once())
+    changes = {"seed": 1, "heads": 4, "side": 48, "steps": 50, "dropout": 0.1, "precision": "bfloat16"}
+    changes["data"] = images(seed=1)
+    others = [image_trial(**{name: value}) for name, value in changes.items()]
     assert image_trial().id == base.id
-    assert len({trial.id for trial in (base, *others)}) == 1 + len(others)
-    assert ranking_trial().id != ranking_trial(data=rankings(seed=1)).id
+    assert len({trial.id for trial in (base, once, *others)}) == 2 + len(others)
+    assert problem_of(once).placed_once and not problem_of(base).placed_once
+    data = rankings()
+    passages = [
+        ranking_trial(data=data),
+        ranking_trial(data=rankings(seed=1)),
+        ranking_trial(data=data, joined=True),
+    ]
+    assert len({trial.id for trial in passages}) == 3
 
 
 def test_packs_hold_members_of_one_shape_and_fit_the_memory():
@@ -127,17 +126,13 @@ def test_packs_hold_members_of_one_shape_and_fit_the_memory():
         plan_all(trials, Machine("gpu", "a small one", memory=1 << 10, lanes=1))
 
 
-def test_data_that_was_not_loaded_is_asked_for():
-    trial = image_trial()
-    with pytest.raises(InvalidInput, match="data: expected a data set"):
-        samples_of(replace(trial, task=trial.task.with_data(None)))
-
-
 def test_what_programs_are_compiled_for_holds_no_data():
     data = images()
     trial, other = image_trial(data=data), image_trial(data=images(seed=1))
     assert problem_of(trial) == problem_of(other) and hash(problem_of(trial)) == hash(problem_of(other))
     samples, problem, watched = samples_of(trial), problem_of(trial), weakref.ref(data)
+    with pytest.raises(InvalidInput, match="data: expected a data set"):
+        samples_of(replace(trial, task=trial.task.with_data(None)))
     del data, trial
     gc.collect()
     assert watched() is None and problem is not None and len(samples.train.y)
@@ -156,13 +151,6 @@ def test_an_image_keeps_its_place_only_where_that_is_asked_for(placed_once):
     assert (min(losses) == pytest.approx(where_judged, abs=1e-5)) == placed_once
 
 
-def test_data_that_places_images_once_is_other_data():
-    trial = image_trial(side=64)
-    once = replace(trial, task=trial.task.placing_once())
-    assert once.id != trial.id
-    assert problem_of(once).placed_once and not problem_of(trial).placed_once
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_salience_is_how_the_right_answers_score_moves(kind):
     """Beside differences of scores, for one token of one sample; in float64."""
@@ -173,27 +161,18 @@ def test_salience_is_how_the_right_answers_score_moves(kind):
         samples = jax.device_put(samples_of(trial))
         moved = np.asarray(jax.jit(problem.salience)(model, samples))
         if kind == "images":
-            tokens, label = (
-                problem._seen(samples.train.x[3:4], its_own_keys(np.array([3]))),
-                samples.train.y[3],
-            )
-            tokens = tokens.astype(np.float64)
-
-            def score(tokens):
-                return model(tokens)[0, label]
+            tokens = problem._seen(samples.train.x[3:4], its_own_keys(np.array([3])))
+            scores, label = model, samples.train.y[3]
         else:
             tokens, rest = problem.read(samples.texts, samples.train[np.array([3])])
-            tokens = tokens.astype(np.float64)
-
-            def score(tokens):
-                return problem.scores(model, tokens, rest)[0, samples.train.label[3]]
-
+            scores, label = lambda tokens: problem.scores(model, tokens, rest), samples.train.label[3]
+        tokens = tokens.astype(np.float64)
         each = tokens.shape[1] // moved.shape[1]  # tokens of a candidate; a patch is one
         second = slice(each, 2 * each)
         steps = 1e-5 * np.eye(tokens[0, second].size).reshape(-1, *tokens[0, second].shape)
 
         def after(step):
-            return score(tokens.at[0, second].add(step))
+            return scores(tokens.at[0, second].add(step))[0, label]
 
         apart = jax.jit(jax.vmap(lambda step: after(step) - after(-step)))(steps)
     assert moved[3, 1] == pytest.approx(np.linalg.norm(apart) / 2e-5, rel=1e-4)
