@@ -112,7 +112,7 @@ import numpy as np
 from headcount.cluster.connection import connected
 from headcount.cluster.run import run_on_ray
 from headcount.commands.cli import main
-from headcount.running.events import GivenUp, Planned
+from headcount.running.executor import GivenUp, Planned
 from headcount.results.store import Store, read_results
 from headcount.trials.task_choice import TaskChoice
 from headcount.trials.task_choice import Training

@@ -15,13 +15,13 @@ from tiny import tiny_grid
 
 from headcount.data.arrays import data_set
 from headcount.engine.data import Split, data_of
-from headcount.engine.metrics import sample_costs
+from headcount.engine.member import sample_costs
 from headcount.engine.train import PackTraining, train
 from headcount.errors import InvalidInput
 from headcount.estimate.members import MemberRecipe
 from headcount.models.padding import unpad
 from headcount.models.transformer import Transformer
-from headcount.trials.machine import Machine, this_machine
+from headcount.trials.machine import Machine
 from headcount.trials.pack import Pack, plan
 from headcount.trials.task_choice import Training
 

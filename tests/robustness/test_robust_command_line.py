@@ -11,7 +11,7 @@ from headcount.commands.specfile import load
 from headcount.commands.terminal import LiveGrid
 from headcount.running.executor import Advanced, FileProblem, Finished, GivenUp, Planned, Staffed
 from headcount.trials.machine import Machine
-from headcount.trials.planning import plan
+from headcount.trials.pack import plan
 from headcount.trials.row import Row
 
 

@@ -14,7 +14,7 @@ from headcount.commands.specfile import load
 from headcount.engine.train import PackTraining
 from headcount.results.files import this_host
 from headcount.results.store import Store, read_results
-from headcount.trials.planning import plan
+from headcount.trials.pack import plan
 
 pytestmark = pytest.mark.usefixtures("quick_page")
 

@@ -9,7 +9,6 @@ import pytest
 from reproduce.invented import invented_frame
 from reproduce.real.small import images, ranking_trial, rankings
 
-from headcount.engine.device import this_machine
 from headcount.reproduce.catalogue import REAL_ITEMS
 from headcount.reproduce.real import variants
 from headcount.reproduce.real.transition import right_answers, transitions

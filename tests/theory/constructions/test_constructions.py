@@ -25,8 +25,7 @@ from models.model_references import reference
 from scipy.special import lambertw
 
 from headcount.errors import InvalidInput
-from headcount.tasks.coordinates import Projection
-from headcount.tasks.library import bowls, bowls_product, extremes, max_sum
+from headcount.tasks.library import Projection, bowls, bowls_product, extremes, max_sum
 from headcount.theory.constructions.memorise import memorise
 from headcount.theory.constructions.specialise import specialise
 
