@@ -114,3 +114,7 @@ def passage_text(rankings: Rankings, number: int) -> str:
 
 def query_text(rankings: Rankings, number: int) -> str:
     return " ".join(VOCABULARY[token] for token in rankings.queries[number])
+
+
+def content(rankings: Rankings) -> bytes:
+    return b"".join(repr(part.shape).encode() + part.tobytes() for part in rankings.content)

@@ -29,6 +29,11 @@ class FrozenEmbeddings:
     name: str = FILE
 
     @property
+    def tables(self) -> tuple[np.ndarray, ...]:
+        """All tables."""
+        return self.word, self.position, self.segment, self.ln_weight, self.ln_bias
+
+    @property
     def width(self) -> int:
         """Numbers in an embedding: 768 for BERT-base."""
         return self.word.shape[1]
