@@ -1,8 +1,8 @@
 """CIFAR-10 in every form it is published in: the same images from each."""
 
 import sys
-import types
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,8 +13,9 @@ from tiny_cifar10 import (
     TRAIN_IMAGES,
     TRAIN_LABELS,
     assert_is_all_of_it,
-    binary_folder,
+    binary_batches,
     refusal,
+    write_folder,
 )
 
 from headcount.data.cifar10.files import load_cifar10
@@ -29,24 +30,20 @@ def test_every_layout_gives_the_same_images(layout, tmp_path):
     assert sorted(tmp_path.rglob("*")) == there, "nothing is unpacked"
 
 
-def hub(load_dataset):
-    return types.SimpleNamespace(load_dataset=load_dataset)
-
-
-def test_the_hub_gives_the_same_images(tmp_path, monkeypatch):
+def test_the_hub_gives_the_same_images_unless_it_is_a_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     splits = {
         "train": {"img": list(TRAIN_IMAGES), "label": TRAIN_LABELS},
         "test": {"img": list(TEST_IMAGES), "label": TEST_LABELS},
     }
-    monkeypatch.setitem(sys.modules, "datasets", hub(lambda name, split: splits[split]))
+    hub = SimpleNamespace(load_dataset=lambda name, split: splits[split])
+    monkeypatch.setitem(sys.modules, "datasets", hub)
     assert_is_all_of_it(load_cifar10("hub"))
     assert_is_all_of_it(load_cifar10(Path("hub")))
-
-
-def test_a_folder_called_hub_is_a_folder(tmp_path, monkeypatch):
-    binary_folder(tmp_path / "hub")
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(InvalidInput, match=r"datasets: pip install 'headcount\[hub\]'"):
+        load_cifar10("hub")
+    write_folder(tmp_path / "hub", binary_batches())
     assert_is_all_of_it(load_cifar10(Path("hub")))
 
 
@@ -66,11 +63,5 @@ def unreachable(name, split):
     ],
 )
 def test_a_hub_that_fails_is_reported_in_one_line(give, words, monkeypatch):
-    monkeypatch.setitem(sys.modules, "datasets", hub(give))
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=give))
     assert words in refusal("hub")
-
-
-def test_the_hub_without_its_package_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(InvalidInput, match=r"datasets: pip install 'headcount\[hub\]'"):
-        load_cifar10("hub")
