@@ -1,10 +1,19 @@
+"""Lists to learn from and to validate on: what they hold, and that they share nothing."""
+
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_msmarco import content
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_msmarco import Tiny, content, passage_text, query_text
 
+from headcount.data.msmarco.loading import load
+from headcount.data.msmarco.pools import Question, parted
 from headcount.data.msmarco.rankings import Lists, Rankings
+from headcount.data.msmarco.source import Options
 from headcount.data.msmarco.texts import texts_of
 from headcount.errors import InvalidInput
 
@@ -21,6 +30,11 @@ def lists(first: int, *, start: int = 0, count: int = LISTS) -> Lists:
 
 TRAIN, VALIDATION = lists(0, count=50), lists(20, start=50, count=50)
 SMALL = Rankings("made", PASSAGES, QUERIES, TRAIN, VALIDATION)
+NUMBERS = st.lists(st.integers(0, 39), max_size=6).map(lambda found: np.array(found, np.int64))
+QUESTIONS = st.lists(
+    st.builds(Question, st.integers(0, 15), NUMBERS.filter(lambda found: len(found) > 0), NUMBERS),
+    max_size=12,
+)
 
 
 @pytest.mark.parametrize("length", [2, 5, 8])
@@ -82,3 +96,42 @@ def test_what_would_give_answers_away_or_names_nothing_is_refused(problem):
     with pytest.raises(InvalidInput) as refusal:
         replace(SMALL, **REFUSED[problem])
     assert problem in str(refusal.value)
+
+
+@given(train=QUESTIONS, validation=QUESTIONS, seed=st.integers(0, 99))
+def test_pools_share_nothing_and_hold_their_answers(train, validation, seed):
+    parts = parted(train, validation, 40, np.random.default_rng(seed))
+    ours, theirs = set(parts.train_pool.tolist()), set(parts.validation_pool.tolist())
+    assert not ours & theirs
+    assert ours | theirs == set(range(40))
+    for questions, pool in ((parts.train, ours), (validation, theirs)):
+        assert all(set(question.relevant.tolist()) <= pool for question in questions)
+    asked = {question.query for question in validation}
+    answers = {passage for question in validation for passage in question.relevant.tolist()}
+    clean = [q for q in train if q.query not in asked and not answers & set(q.relevant.tolist())]
+    assert parts.train == clean
+    named = {p for q in (*clean, *validation) for p in (*q.relevant.tolist(), *q.listed.tolist())}
+    if len(ours & named) <= 20 and len(theirs & named) <= 20:
+        assert len(ours) == len(theirs)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    queries=st.integers(20, 40),
+    passages=st.integers(80, 140),
+    run=st.sampled_from([None, "ranked", "trec", "texts"]),
+    validation=st.sampled_from(["heldout", "dev"]),
+    negatives=st.sampled_from(["bm25", "dense", "both"]),
+)
+@settings(max_examples=40, deadline=None)
+def test_nothing_of_validation_is_in_training(seed, queries, passages, run, validation, negatives):
+    tiny = Tiny(seed, queries=queries, passages=passages)
+    with tempfile.TemporaryDirectory() as folder:
+        tiny.write(Path(folder), run=run, parts=("train", "dev") if validation == "dev" else ("train",))
+        options = Options(validation, 12, 4, length=3, negatives=negatives, seed=seed)
+        rankings = load(folder, options)
+    splits = (rankings.train, rankings.validation)
+    asked, theirs = ({query_text(rankings, number) for number in lists.query} for lists in splits)
+    assert not asked & theirs
+    read, shown = ({passage_text(rankings, n) for n in lists.passages.flat} for lists in splits)
+    assert not read & shown
