@@ -8,6 +8,7 @@ import pytest
 
 from headcount.errors import InvalidInput
 from headcount.tasks.library import bowls, max_sum
+from headcount.tasks.positions import Positions
 from headcount.tasks.registry import TASKS, build, register_task
 from headcount.tasks.retrieval import RetrievalTask
 
@@ -41,6 +42,15 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: make(distribution="cauchy"), "distribution: expected one of uniform, normal, got 'cauchy'"),
     (lambda: make().target(jnp.ones((5, 3))), r"x: expected the shape \(..., length, 2\), got \(5, 3\)"),
     (lambda: make().inputs(jax.random.key(0), 0, 4), "count: expected an integer >= 1, got 0"),
+    (lambda: Positions("evens"), "positions: expected one of all, first half, .* got 'evens'"),
+    (lambda: Positions(5), "positions: expected one of all, first half, .* got 5"),  # type: ignore[arg-type]
+    (lambda: Positions([]), "positions: expected at least one, got none"),
+    (lambda: Positions([0, 2, 0]), "positions: expected each index once, got 0 twice"),
+    (lambda: Positions([True]), "position: expected an integer >= 0, got True"),
+    (lambda: Positions([0, 7]).indices(7), "positions: expected indices from 0 to 6 at length 7, got 7"),
+    (lambda: Positions("odd").indices(1), "positions: expected at least one at length 1, got none"),
+    (lambda: Positions(lambda length: [0, 0]).indices(3), "got 0 twice"),
+    (lambda: Positions("all").indices(2.0), "length: expected an integer >= 1, got 2.0"),  # type: ignore[arg-type]
     (lambda: build("max_sun"), "'max_sun'.*did you mean 'max_sum'"),
     (lambda: build(["bowls"]), r"task.*\['bowls'\]"),  # type: ignore[arg-type]
     (lambda: build("bowls", dimensions=3), "'dimensions'.*did you mean 'dimension'"),

@@ -36,33 +36,13 @@ def builder_of(value):
     return lambda: value
 
 
-VALUES = [
-    1,
-    True,
-    "text",
-    None,
-    (1, 2),
-    [1, 2],
-    {"one": 1},
-    frozenset({1, 2}),
-    np.arange(3),
-    np.float32(1),
-    jax.numpy.ones(2),
-    jax.jit(recursive),
-    recursive,
-    np.max,
-    np.add,
-    len,
-    np,
-    functools.partial(recursive, 3),
-    Scaled,
-    Scaled(1.0),
-    Scaled(2.0),
-    Scaled(2.0).__call__,
-]
+CONSTANTS = [1, True, "text", None, (1, 2), [1, 2], {"one": 1}, frozenset({1, 2})]
+ARRAYS = [np.arange(3), np.float32(1), jax.numpy.ones(2)]
+FUNCTIONS = [jax.jit(recursive), recursive, functools.partial(recursive, 3), np.max, np.add, len]
+VALUES = [*CONSTANTS, *ARRAYS, *FUNCTIONS, np, Scaled, Scaled(1.0), Scaled(2.0), Scaled(2.0).__call__]
 
 
-def test_whatever_a_closure_holds_is_told_apart_and_found_again():
+def test_whatever_a_closure_holds_is_distinguished_and_found_again():
     found = [code_version("own", builder_of(value)) for value in VALUES]
     assert found == [code_version("own", builder_of(value)) for value in VALUES]
     assert len(set(found)) == len(found)

@@ -5,15 +5,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from task_references import CASES, Case, reference_coordinates, reference_target
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from task_references import CASES, Case, FloatArray, reference_coordinates, reference_target
 
 from headcount.tasks.coordinates import Bowl, Projection
-from headcount.tasks.library import bowls, extremes, max_sum
+from headcount.tasks.library import bowls, bowls_several, extremes, max_sum
+from headcount.tasks.positions import Positions, position_sets
 from headcount.tasks.registry import TASKS
 from headcount.tasks.retrieval import RetrievalTask
 
+LENGTH = 6
+FREE_TASKS = (max_sum(dimension=3, token_dim=2), bowls_several(dimension=3, token_dim=2), extremes())
+SLOPE_OF_EXTREMES = jax.jit(jax.grad(lambda x: extremes().target(x)[0]))
+quickly = settings(max_examples=25, deadline=None)
 
-def draw(task: RetrievalTask, length: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+
+def sequences(token_dim: int) -> st.SearchStrategy[FloatArray]:
+    return arrays(np.float32, (LENGTH, token_dim), elements=st.floats(0, 1, width=32, allow_subnormal=False))
+
+
+def draw(task: RetrievalTask, length: int) -> FloatArray:
     generator = np.random.default_rng(length)
     shape = (3, length, task.token_dim)
     return generator.uniform(size=shape) if task.distribution == "uniform" else generator.normal(size=shape)
@@ -110,8 +123,51 @@ def test_seeds_give_the_same_vectors_everywhere_and_others_give_others() -> None
     first, other = max_sum().coordinate_functions[0], max_sum(seed=1).coordinate_functions[0]
     assert isinstance(first, Projection)
     # Written down once: a change of the generator would silently change the task behind stored results.
-    np.testing.assert_allclose(first.direction, PINNED_DIRECTION, rtol=1e-12)
+    pinned = (0.1865168763949313, -0.19597346002732666, 0.950047103190218, 0.15561606441711276)
+    np.testing.assert_allclose(first.direction, pinned, rtol=1e-12)
     assert first != other
 
 
-PINNED_DIRECTION = (0.1865168763949313, -0.19597346002732666, 0.950047103190218, 0.15561606441711276)
+@pytest.mark.parametrize("task", FREE_TASKS, ids=lambda task: task.name)
+@quickly
+@given(data=st.data())
+def test_neither_order_nor_repetition_matters_where_all_positions_count(
+    task: RetrievalTask, data: st.DataObject
+) -> None:
+    x = data.draw(sequences(task.token_dim))
+    order = data.draw(st.permutations([*range(LENGTH), data.draw(st.integers(0, LENGTH - 1))]))
+    # The same token may round differently at another place or length: loops are vectorised in blocks.
+    np.testing.assert_allclose(task.target(jnp.asarray(x[order])), task.target(jnp.asarray(x)), atol=1e-6)
+
+
+@quickly
+@given(x=sequences(1))
+def test_the_gradient_of_extremes_sits_on_the_extreme_tokens(x: FloatArray) -> None:
+    gradient = SLOPE_OF_EXTREMES(x)
+    is_extreme = (x == x.min()) | (x == x.max())
+    np.testing.assert_array_equal(np.asarray(gradient) != 0, is_extreme)
+    np.testing.assert_allclose(gradient.sum(), 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rule", "indices"),
+    [
+        ("all", [0, 1, 2, 3, 4]),
+        ("first half", [0, 1, 2]),
+        ("second half", [3, 4]),
+        ("even", [0, 2, 4]),
+        ("odd", [1, 3]),
+        ([4, 0], [0, 4]),
+        (np.array([2, 1]), [1, 2]),
+        (lambda length: range(length - 2, length), [3, 4]),
+    ],
+)
+def test_a_rule_names_its_positions(rule: object, indices: list[int]) -> None:
+    (positions,) = position_sets(rule)
+    assert positions.indices(5).tolist() == indices
+    assert np.flatnonzero(positions.mask(5)).tolist() == indices
+
+
+def test_equal_sets_are_equal_whatever_the_order() -> None:
+    assert Positions([3, 1]) == Positions((1, 3)) != Positions([3])
+    assert hash(Positions([3, 1])) == hash(Positions((1, 3)))

@@ -39,29 +39,20 @@ def removed(*names: str) -> Spoil:
     return lambda folder: [(folder / name).unlink() for name in names]
 
 
-def unlisted(folder: Path) -> None:
-    (folder / RUN).unlink()
+def run_folder(folder: Path) -> None:
+    (folder / RUN).rename(folder / "other.tsv")
     (folder / RUN).mkdir()
 
 
 def truncated(folder: Path) -> None:
     packed = gzip.compress((folder / COLLECTION).read_bytes())
-    (folder / f"{COLLECTION}.gz").write_bytes(packed[: len(packed) // 2])
-    (folder / COLLECTION).unlink()
-
-
-def as_file(folder: Path) -> None:
-    for path in folder.iterdir():
-        path.unlink()
-    folder.rmdir()
-    folder.write_text("")
+    (folder / COLLECTION).rename(folder / f"{COLLECTION}.gz").write_bytes(packed[: len(packed) // 2])
 
 
 REFUSED: dict[str, tuple[Spoil, str, dict[str, object]]] = {
     "no queries": (removed(QUERIES), "has no queries.train.tsv and no queries.train.tsv.gz", {}),
     "no collection": (removed(COLLECTION), "has no collection.tsv; expected a folder with", {}),
     "no development set": (removed(), "has no queries.dev.tsv", {"validation": "dev"}),
-    "a file": (as_file, "is not a folder; expected a folder with the official collection.tsv", {}),
     "a passage with a tab": (put(COLLECTION, "p999\tone\ttwo"), f"{COLLECTION}: line 3 has 3 columns", {}),
     "a blank line": (put(QUERIES, "", at=5), f"{QUERIES}: line 5 has 1 columns; expected 2", {}),
     "an unknown query": (put(QRELS, "q77 0 p1 1"), "line 3 names query q77; expected one that queries", {}),
@@ -101,7 +92,7 @@ REFUSED: dict[str, tuple[Spoil, str, dict[str, object]]] = {
     "a run of an unknown query": (put(RUN, "q77\tp1\t1"), f"{RUN}: line 3 names query q77", {}),
     "a run of an unjudged query": (replaced(RUN, "q99\tp1\t1\n"), f"{RUN}: has no query that", {}),
     "two runs": (replaced("top1000.train.tsv", "q1\tp1\t1\n"), "has 2 run files for train", {}),
-    "a run that is a folder": (unlisted, f"{RUN}: is not a file; expected a run", {}),
+    "a run that is a folder": (run_folder, f"{RUN}: is not a file; expected a run", {}),
     "few hits": (removed(), f"{RUN}: none of 12 queries has 63 negatives", {"length": 64}),
     "few passages": (removed(RUN), f"{QRELS}: none of 12 queries has 63 negatives", {"length": 64}),
     "a truncated .gz": (truncated, "tsv.gz: the .gz is truncated or damaged", {}),
@@ -145,9 +136,10 @@ def test_what_cannot_be_read_is_named(tmp_path, monkeypatch, opener, name, line)
 
 
 def test_missing_folders_vectors_and_vocabularies_are_refused(tmp_path):
-    with pytest.raises(InvalidInput, match=r"none: no such folder; .*collection.tsv.*https"):
-        load(tmp_path / "none")
     Tiny(1).write(tmp_path)
+    for name, problem in (("none", "no such folder"), ("vocab.txt", "is not a folder")):
+        with pytest.raises(InvalidInput, match=rf"{name}: {problem}; .*collection.tsv.*https"):
+            load(tmp_path / name)
     (tmp_path / "bert_embeddings.npz").unlink()
     with pytest.raises(InvalidInput, match=rf"bert_embeddings.npz: no such file.*{SOURCE}$"):
         load(tmp_path, Options(**OPTIONS, negatives="dense"))
