@@ -2,7 +2,6 @@
 
 import math
 import os
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,7 +61,7 @@ def _fits_memory(shape: tuple[int, ...]) -> None:
 def _arrays(x: Any, mask: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """X in one array, and the mask if any token is absent."""
     x = unwrapped(x)
-    if isinstance(x, list | tuple) and _differ_in_length(x):
+    if isinstance(x, list | tuple) and len(set(map(_length, x))) > 1:
         if mask is not None:
             raise InvalidInput("mask: expected none for sequences of different lengths, which make their own")
         return _padded([as_array(f"x, sample {place}", sequence) for place, sequence in enumerate(x)])
@@ -73,10 +72,6 @@ def _arrays(x: Any, mask: Any) -> tuple[np.ndarray, np.ndarray | None]:
     if 0 in values.shape:
         raise InvalidInput(f"x: expected at least one value, got the shape {values.shape}")
     return values, None if mask is None else _checked(as_array("mask", mask), values.shape[:2])
-
-
-def _differ_in_length(sequences: Sequence[Any]) -> bool:
-    return len({_length(sequence) for sequence in sequences}) > 1
 
 
 def _length(sequence: Any) -> int | None:

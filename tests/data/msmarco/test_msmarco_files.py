@@ -79,7 +79,7 @@ def test_validation_queries_may_come_in_files_of_their_own(tmp_path, run, suffix
 def test_queries_are_drawn_only_where_there_are_more_and_a_held_out_file_is_used_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(source, "VALIDATION_QUERIES", 1)
     distinct(5, queries=30, passages=400).write(tmp_path, run="ranked", parts=("train", "heldout"))
-    rankings = made(tmp_path, train_queries=None, validation_queries=None)
+    rankings = made(tmp_path, train_queries=28_000, validation_queries=None)
     assert len(rankings.validation) > 2
     for lists in (rankings.train, rankings.validation):
         order = [int(name[1:]) for name in asked(rankings, lists.query)]

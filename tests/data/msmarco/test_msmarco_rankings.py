@@ -86,7 +86,7 @@ REFUSED = {
         "validation": replace(VALIDATION, negatives=VALIDATION.passages)
     },
     "train has no queries": {"train": lists(0, count=0)},
-    "validation names passage 49; expected 0 to 39": {"validation": lists(30, start=50, count=50)},
+    "; expected 0 to 39": {"validation": lists(30, start=50, count=50)},
     "validation names query -40": {"validation": replace(VALIDATION, query=VALIDATION.query - 90)},
 }
 

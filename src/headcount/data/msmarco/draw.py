@@ -1,7 +1,7 @@
 """Queries drawn from a collection, with every passage that they need."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,10 +47,6 @@ class Numbered:
     def __getitem__(self, name: str) -> int:
         return self._by_name[name]
 
-    def numbers(self, names: list[str]) -> list[int]:
-        """The numbers of the texts with these names."""
-        return [self._by_name[name] for name in names]
-
     def __contains__(self, name: str) -> bool:
         return name in self._by_name
 
@@ -66,17 +62,14 @@ def drawn(collection: Collection, options: Options) -> tuple[Drawn, Drawn]:
     training queries are held back but are too few for both sides, each side gets its share.
     """
     generator = np.random.default_rng(options.seed)
-    wanted = [count + count // 10 for count in (options.max_train, options.max_validation)]
+    wanted = [count + count // 10 for count in (options.train_queries, options.max_validation)]
     ours, judged = _usable(collection.train), collection.validation
     if judged is not None:
         ours = _sample(ours, wanted[0], generator)
         theirs = _sample(_usable(judged), wanted[1], generator)
     elif len(ours) < 2:
-        found, expected = (
-            "has only one usable query",
-            "two or more, to learn from one and validate on another",
-        )
-        raise refused(collection.train.where, found, expected)
+        expected = "two or more, to learn from one and validate on another"
+        raise refused(collection.train.where, "has only one usable query", expected)
     else:
         mixed, judged = _shuffled(ours, generator), collection.train
         held = min(wanted[1], max(1, len(ours) * wanted[1] // sum(wanted)))
@@ -123,22 +116,20 @@ def questions(split: Drawn, queries: Numbered, passages: Numbered) -> list[Quest
 
     Where the same words are asked under two names, what answers one answers the other too.
     """
-    answers: dict[int, list[int]] = {}
+
+    def numbers(names: Iterable[str]) -> np.ndarray:
+        return np.array(list(dict.fromkeys(passages[name] for name in names)), np.int64)
+
+    relevant, answers = split.judged.relevant, dict[int, list[str]]()
     for name in split.names:
         queries.add(name, split.judged.texts[name])
-        answers.setdefault(queries[name], []).extend(passages.numbers(split.judged.relevant[name]))
+        answers.setdefault(queries[name], []).extend(relevant[name])
     return [
         Question(
-            queries[name],
-            relevant=_distinct([*passages.numbers(split.judged.relevant[name]), *answers[queries[name]]]),
-            listed=_distinct(passages.numbers(split.found[name])),
+            queries[name], numbers([*relevant[name], *answers[queries[name]]]), numbers(split.found[name])
         )
         for name in split.names
     ]
-
-
-def _distinct(numbers: list[int]) -> np.ndarray:
-    return np.array(list(dict.fromkeys(numbers)), np.int64)
 
 
 def _usable(judged: Judged) -> list[str]:
@@ -163,6 +154,5 @@ def _sample(names: list[str], count: int, generator: np.random.Generator) -> lis
 
 
 def _with_found(judged: Judged, names: list[str], options: Options) -> Drawn:
-    if judged.run is None:
-        return Drawn(judged, names, {name: [] for name in names})
-    return Drawn(judged, names, judged.run.found(names, 2 * options.length))
+    found = judged.run.found(names, 2 * options.length) if judged.run else {name: [] for name in names}
+    return Drawn(judged, names, found)

@@ -86,16 +86,16 @@ class Rankings:
         for split, lists in (("train", self.train), ("validation", self.validation)):
             if not len(lists):
                 raise InvalidInput(f"{self.name}: {split} has no queries; expected one or more")
-            for what, numbers, texts in (
-                ("query", lists.query, self.queries),
-                ("passage", lists.passages, self.passages),
+            for what, numbers, count in (
+                ("query", lists.query, len(self.queries)),
+                ("passage", lists.passages, len(self.passages)),
             ):
-                if numbers.min() < 0 or numbers.max() >= len(texts):
-                    wrong = int(numbers.min() if numbers.min() < 0 else numbers.max())
+                wrong = numbers[(numbers < 0) | (numbers >= count)]
+                if len(wrong):
                     raise InvalidInput(
-                        f"{self.name}: {split} names {what} {wrong}; expected 0 to {len(texts) - 1}"
+                        f"{self.name}: {split} names {what} {wrong[0]}; expected 0 to {count - 1}"
                     )
-        check_disjoint(self)
+        self._check_disjoint()
 
     def at(self, length: int) -> "Rankings":
         """The same queries with T candidates each: the positive and the T - 1 hardest negatives."""
@@ -112,32 +112,24 @@ class Rankings:
             for part in (queries[lists.query], passages[lists.candidates], lists.label)
         )
 
+    def _check_disjoint(self) -> None:
+        """Refuse what would give answers away: texts in both splits, and negatives that equal their positive.
 
-def check_disjoint(rankings: Rankings) -> None:
-    """Refuse what would give answers away: texts in both splits, and negatives that equal their positive.
-
-    Texts are compared by their tokens: the same words under another number are the same text.
-    """
-    train, validation = rankings.train, rankings.validation
-    asked, alike = rankings.queries.first_alike(), rankings.passages.first_alike()
-    for what, in_both in (
-        ("query", shared(asked, train.query, validation.query)),
-        ("passage", shared(alike, train.passages, validation.passages)),
-    ):
-        if len(in_both):
-            raise InvalidInput(
-                f"{rankings.name}: train and validation share {what} {in_both[0]} ({len(in_both)} in all); "
-                "expected none"
-            )
-    for split, lists in (("train", train), ("validation", validation)):
-        twice = (alike[lists.negatives] == alike[lists.positive][:, None]).any(axis=1)
-        if twice.any():
-            raise InvalidInput(
-                f"{rankings.name}: {split} has a negative with the text of the positive for query "
-                f"{lists.query[twice][0]}; expected none"
-            )
-
-
-def shared(alike: np.ndarray, one: np.ndarray, other: np.ndarray) -> Integer[np.ndarray, " text"]:
-    """The texts, each by the first number with its tokens, that are on both sides."""
-    return np.intersect1d(alike[one], alike[other])
+        Texts are compared by their tokens: the same words under another number are the same text.
+        """
+        asked, alike = self.queries.first_alike(), self.passages.first_alike()
+        for what, train, validation in (
+            ("query", asked[self.train.query], asked[self.validation.query]),
+            ("passage", alike[self.train.passages], alike[self.validation.passages]),
+        ):
+            shared = np.intersect1d(train, validation)
+            if len(shared):
+                found = f"train and validation share {what} {shared[0]} ({len(shared)} in all)"
+                raise InvalidInput(f"{self.name}: {found}; expected none")
+        for split, lists in (("train", self.train), ("validation", self.validation)):
+            twice = (alike[lists.negatives] == alike[lists.positive][:, None]).any(axis=1)
+            if twice.any():
+                found = (
+                    f"{split} has a negative with the text of the positive for query {lists.query[twice][0]}"
+                )
+                raise InvalidInput(f"{self.name}: {found}; expected none")
