@@ -180,7 +180,7 @@ REFUSED = {
     "nan as a label": ((X, with_value(LABELS, np.nan), None, "labels"), "y: expected finite labels, got nan"),
     "x of one axis": ((X[:, 0, 0], Y), "[samples, length], got the shape (240,)"),
     "an empty x": ((X[:0], Y[:0]), "x: expected at least one value, got the shape (0, 6, 2)"),
-    "another number of targets": ((X, Y[:100]), "y: expected 240 entries, one per sample of x"),
+    "another number of targets": ((X, Y[:100]), "y: expected 240 entries, one per sample"),
     "a single number for y": ((X, 3.0), "got the shape ()"),
     "y of three axes": ((X, X), "[samples, outputs], got the shape (240, 6, 2)"),
     "no outputs": ((X, np.zeros((240, 0))), "y: expected at least one output, got the shape (240, 0)"),

@@ -73,7 +73,7 @@ REFUSED: dict[str, tuple[Spoil, str, dict[str, object]]] = {
     "a listed passage that is lacking": (put(RUN, "q7\tp777\t1"), f"/{RUN} names for query q7", ALL),
     "blank queries": (
         replaced(QUERIES, "".join(f"q{number}\t \n" for number in range(24))),
-        f"{QRELS}: names 24 queries, and all of them are blank",
+        f"{QRELS}: names 24 queries, all of them blank",
         {},
     ),
     "a query alone": (

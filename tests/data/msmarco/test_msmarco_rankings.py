@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_msmarco import Tiny, content, passage_text, query_text
 
+from headcount.data.msmarco.draw import Question, parted
 from headcount.data.msmarco.loading import load
-from headcount.data.msmarco.pools import Question, parted
 from headcount.data.msmarco.rankings import Lists, Rankings
 from headcount.data.msmarco.source import Options
 from headcount.data.msmarco.texts import texts_of
@@ -100,16 +100,16 @@ def test_what_would_give_answers_away_or_names_nothing_is_refused(problem):
 
 @given(train=QUESTIONS, validation=QUESTIONS, seed=st.integers(0, 99))
 def test_pools_share_nothing_and_hold_their_answers(train, validation, seed):
-    parts = parted(train, validation, 40, np.random.default_rng(seed))
-    ours, theirs = set(parts.train_pool.tolist()), set(parts.validation_pool.tolist())
+    kept, *pools = parted(train, validation, 40, np.random.default_rng(seed))
+    ours, theirs = (set(pool.tolist()) for pool in pools)
     assert not ours & theirs
     assert ours | theirs == set(range(40))
-    for questions, pool in ((parts.train, ours), (validation, theirs)):
+    for questions, pool in ((kept, ours), (validation, theirs)):
         assert all(set(question.relevant.tolist()) <= pool for question in questions)
     asked = {question.query for question in validation}
     answers = {passage for question in validation for passage in question.relevant.tolist()}
     clean = [q for q in train if q.query not in asked and not answers & set(q.relevant.tolist())]
-    assert parts.train == clean
+    assert kept == clean
     named = {p for q in (*clean, *validation) for p in (*q.relevant.tolist(), *q.listed.tolist())}
     if len(ours & named) <= 20 and len(theirs & named) <= 20:
         assert len(ours) == len(theirs)

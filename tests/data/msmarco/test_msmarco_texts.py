@@ -11,8 +11,7 @@ from tiny_msmarco import write_tables
 
 from headcount.data.msmarco.embeddings import SOURCE, FrozenEmbeddings, frozen_embeddings
 from headcount.data.msmarco.negatives import alternating, bm25_scores, dense_scores, hardest
-from headcount.data.msmarco.texts import texts_of
-from headcount.data.msmarco.wordpiece import WordPiece, wordpiece
+from headcount.data.msmarco.texts import WordPiece, texts_of, wordpiece
 from headcount.errors import InvalidInput
 
 PIECES = ["[UNK]", "un", "##aff", "##able", "cafe", ".", "-", "中", "a", "##b", "ab", "100", "%", "ss", "$"]

@@ -1,15 +1,25 @@
-"""Queries drawn from a collection, with every passage that they need."""
+"""Queries drawn from a collection with every passage that they need; nothing of validation is in training."""
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Integer
 
-from headcount.data.msmarco.pools import Question
 from headcount.data.msmarco.source import Collection, Judged, Options, refused
-from headcount.data.msmarco.texts import Texts, texts_of
-from headcount.data.msmarco.wordpiece import WordPiece
+from headcount.data.msmarco.texts import Texts, WordPiece, texts_of
+
+TRAIN, VALIDATION, FREE = 0, 1, -1  # sides that a passage may be on
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A query, the passages that answer it, the positive first, and those that a search found for it."""
+
+    query: int
+    relevant: Integer[np.ndarray, " relevant"]
+    listed: Integer[np.ndarray, " listed"]
 
 
 @dataclass(frozen=True)
@@ -28,27 +38,20 @@ class Drawn:
                 yield from ((self.judged.run.where, query, passage) for passage in self.found[query])
 
 
-class Numbered:
-    """Texts numbered as they come; texts with the same tokens have one number."""
+class Numbered(dict[str, int]):
+    """The numbers of texts by name, counted as they come; texts with the same tokens have one number."""
 
     def __init__(self, tokenizer: WordPiece) -> None:
         self._tokenizer = tokenizer
         self._numbers: dict[tuple[int, ...], int] = {}
-        self._by_name: dict[str, int] = {}
 
     def add(self, name: str, text: str) -> bool:
         """Number a text; false if the name already stood for another text."""
         tokens = tuple(self._tokenizer.ids(text))
         number = self._numbers.setdefault(tokens, len(self._numbers))
-        before = self._by_name.get(name, number)
-        self._by_name[name] = number
+        before = self.get(name, number)
+        self[name] = number
         return before == number
-
-    def __getitem__(self, name: str) -> int:
-        return self._by_name[name]
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._by_name
 
     def texts(self) -> Texts:
         """The texts in the order of their numbers."""
@@ -132,6 +135,36 @@ def questions(split: Drawn, queries: Numbered, passages: Numbered) -> list[Quest
     ]
 
 
+def parted(
+    train: Sequence[Question], validation: Sequence[Question], passages: int, random: np.random.Generator
+) -> tuple[list[Question], Integer[np.ndarray, " train"], Integer[np.ndarray, " validation"]]:
+    """The training questions to keep, and the passages that training and validation may use.
+
+    Each passage goes to one side: answers first, then what was found for validation, then for training. A
+    training question that validation asks too, or that shares an answer with it, is dropped. What is left
+    over evens out the sizes of the pools as far as possible: then negatives are equally hard on both sides.
+    """
+    owner = np.full(passages, FREE)
+    for question in validation:
+        owner[question.relevant] = VALIDATION
+    asked = {question.query for question in validation}
+    kept = [
+        question
+        for question in train
+        if question.query not in asked and not (owner[question.relevant] == VALIDATION).any()
+    ]
+    for question in kept:
+        owner[question.relevant] = TRAIN
+    for side, questions in ((VALIDATION, validation), (TRAIN, kept)):
+        for question in questions:
+            listed = question.listed
+            owner[listed[owner[listed] == FREE]] = side
+    left_over = random.permutation(np.flatnonzero(owner == FREE))
+    to_train = int(np.clip(passages // 2 - (owner == TRAIN).sum(), 0, len(left_over)))
+    owner[left_over[:to_train]], owner[left_over[to_train:]] = TRAIN, VALIDATION
+    return kept, np.flatnonzero(owner == TRAIN), np.flatnonzero(owner == VALIDATION)
+
+
 def _usable(judged: Judged) -> list[str]:
     """The queries that have words, an answer, and passages in the run where there is one."""
     names = [name for name in judged.relevant if judged.run is None or name in judged.run.queries]
@@ -139,9 +172,7 @@ def _usable(judged: Judged) -> list[str]:
         raise refused(judged.run.where, f"has no query that {judged.where} has", "one or more")
     asked = [name for name in names if judged.texts[name].strip()]
     if not asked:
-        raise refused(
-            judged.where, f"names {len(names)} queries, and all of them are blank", "queries of words"
-        )
+        raise refused(judged.where, f"names {len(names)} queries, all of them blank", "queries of words")
     return asked
 
 

@@ -29,11 +29,6 @@ class FrozenEmbeddings:
     name: str = FILE
 
     @property
-    def tables(self) -> tuple[np.ndarray, ...]:
-        """All tables."""
-        return self.word, self.position, self.segment, self.ln_weight, self.ln_bias
-
-    @property
     def width(self) -> int:
         """Numbers in an embedding: 768 for BERT-base."""
         return self.word.shape[1]
@@ -72,9 +67,7 @@ class FrozenEmbeddings:
         return np.where(lengths[:, None] > 0, means, 0).astype(np.float32)
 
     def word_means(
-        self,
-        tokens: Integer[np.ndarray, " token"],
-        offsets: Integer[np.ndarray, " text_and_end"],
+        self, tokens: Integer[np.ndarray, " token"], offsets: Integer[np.ndarray, " text_and_end"]
     ) -> Float[np.ndarray, "text width"]:
         """One vector for each text: the mean of its words' vectors, in any order."""
         self._check_known(tokens)

@@ -3,7 +3,7 @@
 import gzip
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from pathlib import Path
 from typing import IO
@@ -115,7 +115,8 @@ def _rows(path: Path, *, columns: int, layout: str, spaces: bool = False) -> Ite
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
-        with _opened(path) as file:
+        opener: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else Path.open
+        with opener(path, "rt", encoding=ENCODING, newline="\n") as file:
             for line, text in enumerate(file, 1):
                 yield line, text.rstrip("\r\n")
     except (EOFError, zlib.error, gzip.BadGzipFile):
@@ -124,12 +125,6 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise refused(path, "is not text", "UTF-8") from None
     except OSError as error:
         raise unreadable(path, error) from None
-
-
-def _opened(path: Path) -> IO[str]:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding=ENCODING, newline="\n")
-    return path.open(encoding=ENCODING, newline="\n")
 
 
 def _existing(folder: Path, name: str) -> Path | None:

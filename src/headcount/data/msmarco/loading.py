@@ -7,15 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from headcount.data.msmarco import embeddings
-from headcount.data.msmarco.draw import Numbered, drawn, passages_for, questions
+from headcount.data.msmarco.draw import Numbered, Question, drawn, parted, passages_for, questions
 from headcount.data.msmarco.files import official
 from headcount.data.msmarco.hub import hub
 from headcount.data.msmarco.negatives import alternating, bm25_scores, dense_scores, hardest
-from headcount.data.msmarco.pools import Question, parted
 from headcount.data.msmarco.rankings import Lists, Rankings
 from headcount.data.msmarco.source import Collection, Judged, Options, refused, unreadable
-from headcount.data.msmarco.texts import Texts
-from headcount.data.msmarco.wordpiece import wordpiece
+from headcount.data.msmarco.texts import Texts, wordpiece
 
 HUB, VOCABULARY = "hub", "vocab.txt"
 
@@ -68,13 +66,13 @@ def _rankings(collection: Collection, tables: Path, options: Options) -> Ranking
     queries = Numbered(tokenizer)
     train, validation = (questions(split, queries, passages) for split in splits)
     texts = passages.texts()
-    parts = parted(train, validation, len(texts), np.random.default_rng(options.seed))
-    if not parts.train:
+    kept, pool, other_pool = parted(train, validation, len(texts), np.random.default_rng(options.seed))
+    if not kept:
         found = f"each of its {len(train)} training queries has the words or an answer of a validation query"
         raise refused(splits[0].judged.where, found, "queries with words and answers of their own")
     search = _Search(queries.texts(), texts, vectors, options)
-    learnt = search.lists(parts.train, parts.train_pool, splits[0].judged)
-    validated = search.lists(validation, parts.validation_pool, splits[1].judged)
+    learnt = search.lists(kept, pool, splits[0].judged)
+    validated = search.lists(validation, other_pool, splits[1].judged)
     return Rankings(
         name=collection.where,
         passages=search.passages,
@@ -128,16 +126,25 @@ class _Search:
                 yield question.listed[usable][:count]
             return
         scores = bm25_scores(self._texts(asked), self.passages.take(pool))
-        for question, values in zip(asked, scores, strict=True):
-            among = _places(question.listed, pool) if judged.run else None
-            yield pool[hardest(values, count, without=_places(question.relevant, pool), among=among)]
+        yield from self._hardest(asked, pool, scores, listed_only=judged.run is not None)
 
     def _by_meaning(self, asked: Sequence[Question], pool: np.ndarray) -> Iterator[np.ndarray]:
         assert self.vectors is not None
-        scores = dense_scores(self._texts(asked), self.passages.take(pool), self.vectors)
+        return self._hardest(
+            asked, pool, dense_scores(self._texts(asked), self.passages.take(pool), self.vectors)
+        )
+
+    def _hardest(
+        self,
+        asked: Sequence[Question],
+        pool: np.ndarray,
+        scores: Iterable[np.ndarray],
+        listed_only: bool = False,
+    ) -> Iterator[np.ndarray]:
         for question, values in zip(asked, scores, strict=True):
             without = _places(question.relevant, pool)
-            yield pool[hardest(values, self.options.length - 1, without=without)]
+            among = _places(question.listed, pool) if listed_only else None
+            yield pool[hardest(values, self.options.length - 1, without=without, among=among)]
 
     def _texts(self, asked: Sequence[Question]) -> Texts:
         return self.queries.take(question.query for question in asked)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from headcount.data.msmarco.embeddings import frozen_embeddings
+from headcount.data.msmarco.embeddings import TABLES, frozen_embeddings
 from headcount.data.msmarco.loading import load as load_rankings
 from headcount.data.msmarco.negatives import Negatives
 from headcount.data.msmarco.source import SITE, Options
@@ -57,7 +57,7 @@ def load(
     embeddings = frozen_embeddings(tables or folder)
     data = EmbeddedRankings.of(rankings, embeddings)
     # The vectors in `data` are computed, and rounded differently on other machines.
-    return RealData.read("msmarco", data, *rankings.content, *embeddings.tables)
+    return RealData.read("msmarco", data, *rankings.content, *(getattr(embeddings, name) for name in TABLES))
 
 
 def make(recipe: Recipe, data: RealData) -> Trials:
