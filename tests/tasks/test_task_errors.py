@@ -1,3 +1,7 @@
+"""What a user may get wrong about a task, and the hash of the code of a task of their own."""
+
+import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +15,7 @@ from headcount.tasks.library import bowls, max_sum
 from headcount.tasks.positions import Positions
 from headcount.tasks.registry import TASKS, build, register_task
 from headcount.tasks.retrieval import RetrievalTask
+from headcount.tasks.source import code_version
 
 NAN = float("nan")
 
@@ -68,6 +73,8 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: build("bowls", wells="corners"), "wells: expected random or a list of points, got 'corners'"),
     (lambda: register_task("bowls"), "'bowls'"),
     (lambda: register_task(""), "task name"),
+    (lambda: register_task("own", version=""), "version: expected a non-empty string"),
+    (lambda: register_task("own", version=2), "version: expected a non-empty string"),  # type: ignore[arg-type]
     (lambda: register_task("open")(lambda **options: make()), r"'\*\*options'"),
 ]
 
@@ -106,3 +113,50 @@ def test_a_registered_task_is_built_by_name_and_its_name_is_kept() -> None:
             register_task("mine")
     finally:
         del TASKS["mine"]
+
+
+class Scaled:
+    """A callable with state and a class of its own."""
+
+    factor = 2.0
+
+    def __init__(self, shift):
+        self.shift = shift
+
+    def __call__(self, value):
+        return self.factor * value + self.shift
+
+    @property
+    def doubled(self):
+        return 2 * self.shift
+
+
+def recursive(value):
+    return value if value < 1 else recursive(value - 1)
+
+
+def builder_of(value):
+    return lambda: value
+
+
+CONSTANTS = [1, True, "text", None, (1, 2), [1, 2], {"one": 1}, frozenset({1, 2})]
+ARRAYS = [np.arange(3), np.float32(1), jax.numpy.ones(2)]
+FUNCTIONS = [jax.jit(recursive), recursive, functools.partial(recursive, 3), np.max, np.add, len]
+VALUES = [*CONSTANTS, *ARRAYS, *FUNCTIONS, np, Scaled, Scaled(1.0), Scaled(2.0), Scaled(2.0).__call__]
+
+
+def test_whatever_a_closure_holds_is_distinguished_and_found_again():
+    found = [code_version("own", builder_of(value)) for value in VALUES]
+    assert found == [code_version("own", builder_of(value)) for value in VALUES]
+    assert len(set(found)) == len(found)
+
+
+def test_a_list_that_holds_itself_has_an_end():
+    loop = [1]
+    loop.append(loop)
+    assert code_version("own", builder_of(loop))
+
+
+def test_what_cannot_be_read_asks_for_a_version():
+    with pytest.raises(InvalidInput, match=r"task 'own': expected a version.*version='1'.*lock"):
+        code_version("own", builder_of(threading.Lock()))

@@ -99,15 +99,12 @@ def test_a_token_outside_its_set_spoils_neither_value_nor_gradient() -> None:
     np.testing.assert_array_equal(np.asarray(gradient)[:, 0] != 0, [True, False, True, False])
 
 
-@pytest.mark.parametrize(("dimension", "token_dim", "angle"), [(6, 2, 40.0), (16, 16, 60.0)])
-def test_random_directions_are_unit_vectors_that_keep_apart(
-    dimension: int, token_dim: int, angle: float
-) -> None:
-    task = max_sum(dimension=dimension, token_dim=token_dim, smallest_angle=angle)
+def test_random_directions_are_unit_vectors_that_keep_apart() -> None:
+    task = max_sum(dimension=6, token_dim=2, smallest_angle=40.0)
     vectors = np.array([f.direction for f in task.coordinate_functions if isinstance(f, Projection)])
     cosines = vectors @ vectors.T
     np.testing.assert_allclose(np.diag(cosines), 1)
-    assert cosines[~np.eye(dimension, dtype=bool)].max() <= np.cos(np.radians(angle)) + 1e-12
+    assert cosines[~np.eye(6, dtype=bool)].max() <= np.cos(np.radians(40)) + 1e-12
 
 
 def test_random_wells_keep_apart_and_off_the_faces() -> None:

@@ -96,14 +96,16 @@ def plain_archive(path, contents):
     return path
 
 
-PYTHON_ARCHIVE, BINARY_ARCHIVE = "cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"
+PYTHON_ARCHIVE = "cifar-10-python.tar.gz"
 LAYOUTS = {
     "python 3": lambda path: write_folder(path, python_batches()),
     "numpy 1, by columns": lambda path: write_folder(path, python_batches(numpy1_batch)),
     "python 2": lambda path: write_folder(path, python_batches(python2_batch)).parent,
     "binary": lambda path: str(write_folder(path, binary_batches())),
     "archive by another name": lambda path: write_archive(path / "mine.tgz", binary_batches()),
-    "folder of an archive": lambda path: write_archive(path / BINARY_ARCHIVE, binary_batches()).parent,
+    "folder of an archive": lambda path: (
+        write_archive(path / "cifar-10-binary.tar.gz", binary_batches()).parent
+    ),
     "archive of the folder's content": lambda path: write_archive(
         path / PYTHON_ARCHIVE, {f"./{name}": batch for name, batch in python_batches(python2_batch).items()}
     ),

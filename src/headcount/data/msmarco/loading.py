@@ -79,7 +79,6 @@ def _rankings(collection: Collection, tables: Path, options: Options) -> Ranking
         queries=search.queries,
         train=learnt.take(np.arange(len(learnt)) < options.train_queries),
         validation=validated.take(np.arange(len(validated)) < options.max_validation),
-        left_out=len(train) + len(validation) - len(learnt) - len(validated),
     )
 
 
@@ -126,24 +125,19 @@ class _Search:
                 yield question.listed[usable][:count]
             return
         scores = bm25_scores(self._texts(asked), self.passages.take(pool))
-        yield from self._hardest(asked, pool, scores, listed_only=judged.run is not None)
+        yield from self._hardest(asked, pool, scores, listed=judged.run is not None)
 
     def _by_meaning(self, asked: Sequence[Question], pool: np.ndarray) -> Iterator[np.ndarray]:
         assert self.vectors is not None
-        return self._hardest(
-            asked, pool, dense_scores(self._texts(asked), self.passages.take(pool), self.vectors)
-        )
+        scores = dense_scores(self._texts(asked), self.passages.take(pool), self.vectors)
+        return self._hardest(asked, pool, scores, listed=False)
 
     def _hardest(
-        self,
-        asked: Sequence[Question],
-        pool: np.ndarray,
-        scores: Iterable[np.ndarray],
-        listed_only: bool = False,
+        self, asked: Sequence[Question], pool: np.ndarray, scores: Iterable[np.ndarray], *, listed: bool
     ) -> Iterator[np.ndarray]:
         for question, values in zip(asked, scores, strict=True):
+            among = _places(question.listed, pool) if listed else None
             without = _places(question.relevant, pool)
-            among = _places(question.listed, pool) if listed_only else None
             yield pool[hardest(values, self.options.length - 1, without=without, among=among)]
 
     def _texts(self, asked: Sequence[Question]) -> Texts:

@@ -70,17 +70,13 @@ class Lists:
 
 @dataclass(frozen=True, eq=False)
 class Rankings:
-    """Lists to learn from and lists to validate on, which share no query and no passage.
-
-    - `left_out`: how many queries were left out to keep it so, or because they had too few negatives.
-    """
+    """Lists to learn from and lists to validate on, which share no query and no passage."""
 
     name: str
     passages: Texts
     queries: Texts
     train: Lists
     validation: Lists
-    left_out: int = 0
 
     def __post_init__(self) -> None:
         for split, lists in (("train", self.train), ("validation", self.validation)):
