@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headcount.data.msmarco.wordpiece import UNKNOWN, wordpiece
+from headcount.data.msmarco.texts import UNKNOWN, wordpiece
 
 BATCHES = 5
 OUTSIDE = "☃"  # a character that no vocabulary of BERT has: it becomes the unknown token

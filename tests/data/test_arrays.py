@@ -35,12 +35,6 @@ def test_features_are_standardised_over_the_tokens_that_are_present():
     assert data.fingerprint == data_set(np.where(mask[..., None], X, np.nan), Y, mask).fingerprint
 
 
-def test_a_feature_that_never_changes_is_left_out_of_the_scale():
-    data = data_set(np.concatenate([X, np.ones((240, 6, 1))], axis=2), Y)
-    assert data.token_dim == 3
-    assert not data.x[..., 2].any()
-
-
 @pytest.mark.parametrize("sizes", [(1e-15, 1e6), (1e300, 1e-300)])
 def test_a_feature_of_any_size_is_standardised(sizes):
     np.testing.assert_allclose(data_set(X * sizes, Y).x, data_set(X, Y).x, rtol=1e-5, atol=1e-6)
@@ -53,10 +47,9 @@ def test_targets_of_any_size_can_be_learnt(size, shift):
     np.testing.assert_array_equal(data_set(X, Y).y[:, 0], Y)
 
 
-def test_a_long_constant_column_is_constant_to_the_last_digit():
-    x = np.concatenate(
-        [np.random.default_rng(1).normal(size=(50_000, 4, 1)), np.full((50_000, 4, 1), 0.1)], 2
-    )
+def test_a_long_constant_column_is_constant_to_the_last_digit_and_left_out_of_the_scale():
+    x = np.full((50_000, 4, 2), 0.1)
+    x[..., 0] = np.random.default_rng(1).normal(size=(50_000, 4))
     assert not data_set(x, x[:, 0, 0]).x[..., 1].any()
     with pytest.raises(InvalidInput, match="constant"):
         data_set(x, np.full((50_000, 2), 0.1))
@@ -91,13 +84,9 @@ LIBRARIES = {
     "PyTorch in bfloat16": lambda array: Tensor(array, dtype="torch.bfloat16"),
     "a list of tensors": lambda array: [Tensor(row) for row in array] if array.ndim > 1 else Tensor(array),
     "lists": lambda array: array.tolist(),
-    "a tuple": lambda array: tuple(array.tolist()),
-    "a Series": lambda array: pd.Series(array.tolist()),
     "a Series of arrays": lambda array: pd.Series(list(array), index=np.arange(len(array))[::-1]),
     "a DataFrame with a column of sequences": lambda array: pd.DataFrame({"x": array.tolist()}),
     "a DataFrame of tokens": lambda array: pd.DataFrame(array.tolist()),
-    "Fortran order": np.asfortranarray,
-    "float64": lambda array: array.astype(np.float64),
 }
 
 
@@ -109,9 +98,8 @@ def test_arrays_of_other_libraries_are_the_same_data(library):
 
 def test_a_data_frame_is_samples_by_length_and_integers_are_tokens():
     tokens = RANDOM.integers(5, size=(240, 6))
-    columns = [f"t{place}" for place in range(6)]
     expected = data_set(tokens, Y).fingerprint
-    assert data_set(pd.DataFrame(tokens, columns=columns), pd.DataFrame({"y": Y})).fingerprint == expected
+    assert data_set(pd.DataFrame(tokens), pd.DataFrame({"y": Y})).fingerprint == expected
     assert data_set(pd.DataFrame(tokens, dtype="Int64"), pd.Series(Y, dtype=object)).fingerprint == expected
     brain = jnp.asarray(X, jnp.bfloat16)
     assert data_set(brain, Y).fingerprint == data_set(brain.astype(jnp.float32), Y).fingerprint
@@ -145,16 +133,12 @@ def test_integer_tokens_get_codes_that_distinguish_them(vocabulary, size):
     [
         (LABELS, "auto", ("0", "1")),
         (LABELS.astype(bool), "auto", ("False", "True")),
-        (np.where(LABELS, "cat", "dog"), "auto", ("cat", "dog")),
         (np.where(LABELS, "cat", "dog").tolist(), "auto", ("cat", "dog")),
         (np.where(LABELS, "cat", "dog").astype(np.dtypes.StringDType()), "auto", ("cat", "dog")),
-        (pd.Series(np.where(LABELS, "cat", "dog")), "auto", ("cat", "dog")),
         (pd.Series(np.where(LABELS, "cat", "dog")).astype("category"), "auto", ("cat", "dog")),
         (pd.Series(LABELS.astype(bool)).astype("boolean"), "auto", ("False", "True")),
-        (pd.Series(LABELS).astype("category"), "auto", ("0", "1")),
         (LABELS, "numbers", ()),
         (np.arange(240), "auto", ()),
-        (LABELS.astype(float), "auto", ()),
         (LABELS.astype(float), "labels", ("0.0", "1.0")),
         (np.stack([LABELS, LABELS], axis=1), "auto", ()),
     ],
@@ -196,7 +180,7 @@ REFUSED = {
     "nan as a label": ((X, with_value(LABELS, np.nan), None, "labels"), "y: expected finite labels, got nan"),
     "x of one axis": ((X[:, 0, 0], Y), "[samples, length], got the shape (240,)"),
     "an empty x": ((X[:0], Y[:0]), "x: expected at least one value, got the shape (0, 6, 2)"),
-    "another number of targets": ((X, Y[:100]), "y: expected 240 entries, one per sample of x"),
+    "another number of targets": ((X, Y[:100]), "y: expected 240 entries, one per sample"),
     "a single number for y": ((X, 3.0), "got the shape ()"),
     "y of three axes": ((X, X), "[samples, outputs], got the shape (240, 6, 2)"),
     "no outputs": ((X, np.zeros((240, 0))), "y: expected at least one output, got the shape (240, 0)"),
@@ -207,15 +191,12 @@ REFUSED = {
     "counts that look like labels": ((X, np.arange(240) % 7 * (np.arange(240) < 10)), "--target numbers"),
     "labels of two columns": ((X, np.stack([LABELS, LABELS], 1), None, "labels"), "one label per sample"),
     "labels as many as samples": ((X, np.arange(240), None, "labels"), "at most 24 labels for 240 samples"),
-    "labels and None": ((X, np.array(["a", None] * 120, dtype=object)), "such as None"),
     "labels and nan in a list": ((X, ["a", float("nan")] * 120), "such as nan"),
-    "labels and nan in a Series": ((X, pd.Series(["a", None] * 120)), "such as nan"),
     "bools and a missing one": ((X, pd.Series([True, None] * 120, dtype="boolean")), "such as <NA>"),
     "text as numbers": ((X, np.where(LABELS, "a", "b"), None, "numbers"), "y: expected numbers, as target="),
     "text for tokens": ((np.full((240, 6), "a"), Y), "[samples, length], got text"),
     "words": (([["a", "b"][: 1 + place % 2] for place in range(240)], Y), "[samples, length], got text"),
     "few samples": ((X[:199], Y[:199]), "x: expected at least 200 samples, got 199"),
-    "more than the memory": ((np.broadcast_to(X[:1, :, :1], (240, 6, 10**11)), Y), "GB: use fewer samples"),
     "one token": ((X[:, :1], Y), "x: expected sequences of at least 2 tokens, got 1 token"),
     "a mask that leaves one token": ((X, Y, np.arange(6) == np.zeros((240, 1))), "got 1 token"),
     "a constant x": ((np.ones((240, 6, 1)), Y), "x is constant (1.0)"),
@@ -253,7 +234,7 @@ def test_what_cannot_be_learnt_is_refused_in_one_line(name):
 
 @pytest.mark.parametrize("ragged", [False, True])
 def test_files_hold_the_same_data_as_arrays(tmp_path, ragged):
-    lengths = np.full(240, 6) if not ragged else RANDOM.integers(2, 7, size=240)
+    lengths = RANDOM.integers(2, 7, size=240) if ragged else np.full(240, 6)
     lengths[0] = 6
     mask = np.arange(6) < lengths[:, None]
     expected = data_set(X, Y, mask).fingerprint
@@ -274,16 +255,7 @@ def test_files_that_cannot_be_used_are_refused_in_one_line(tmp_path):
     np.savez_compressed(tmp_path / "zeroed.npz", x=X, y=Y)
     content = (tmp_path / "zeroed.npz").read_bytes()
     (tmp_path / "zeroed.npz").write_bytes(content[:200] + bytes(2800) + content[3000:])
-    uneven, holed = X.tolist(), X.tolist()
-    uneven[0][0], holed[0][0] = [1.0], None
-    words = [["the", "cat"][: 1 + place % 2] for place in range(240)]
-    for name, x in (
-        ("uneven", uneven),
-        ("holed", holed),
-        ("words", words),
-        ("missing", [None, *X.tolist()[1:]]),
-    ):
-        pq.write_table(pa.table({"x": x, "y": Y}), tmp_path / f"{name}.parquet")
+    pq.write_table(pa.table({"x": [None, *X.tolist()[1:]], "y": Y}), tmp_path / "missing.parquet")
     pq.write_table(pa.table({"tokens": [1, 2]}), tmp_path / "no_x.parquet")
     for name, line in {
         "nowhere.npz": "no such file",
@@ -297,9 +269,6 @@ def test_files_that_cannot_be_used_are_refused_in_one_line(tmp_path):
         "no_x.parquet": "expected x and y, got tokens",
         "missing.parquet": "x: expected no missing values, got 1",
         "zeroed.npz": "cannot be read",
-        "uneven.parquet": "differ in size",
-        "holed.parquet": "missing",
-        "words.parquet": "got text",
     }.items():
         with pytest.raises(InvalidInput) as refusal:
             load(tmp_path / name)

@@ -33,9 +33,8 @@ def test_cifar10_parts_become_batches_of_one_size_in_the_original_order(tmp_path
     labels = {split: RANDOM.integers(10, size=32).astype(np.uint8) for split in images}
     places = RANDOM.permutation(32).astype(np.uint16)
     for number, mine in enumerate((places[:10], places[10:21])):
-        arrays = {f"r_{split}": stored(images[split][mine]) for split in images}
-        arrays |= {f"y_{split}": labels[split][mine] for split in images}
-        arrays |= {f"i_{split}": mine for split in images}
+        parts = {split: (stored(images[split][mine]), labels[split][mine], mine) for split in images}
+        arrays = {f"{kind}_{split}": parts[split][at] for split in images for at, kind in enumerate("ryi")}
         np.savez(tmp_path / f"cifar10_part{number}.npz", **arrays)
     convert_data.convert_cifar10(tmp_path, tmp_path)
     data, order = load_cifar10(tmp_path), np.sort(places[:21])

@@ -1,3 +1,7 @@
+"""What a user may get wrong about a task, and the hash of the code of a task of their own."""
+
+import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +13,8 @@ import pytest
 from headcount.errors import InvalidInput
 from headcount.tasks.library import bowls, max_sum
 from headcount.tasks.registry import TASKS, build, register_task
-from headcount.tasks.retrieval import RetrievalTask
+from headcount.tasks.retrieval import Positions, RetrievalTask
+from headcount.tasks.source import code_version
 
 NAN = float("nan")
 
@@ -40,11 +45,17 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: make(extrema=("min", "mean")), "extrema: expected one of min, max, got 'mean'"),
     (lambda: make(distribution="cauchy"), "distribution: expected one of uniform, normal, got 'cauchy'"),
     (lambda: make().target(jnp.ones((5, 3))), r"x: expected the shape \(..., length, 2\), got \(5, 3\)"),
-    (lambda: make().target(jnp.ones(2)), r"x: expected the shape \(..., length, 2\), got \(2,\)"),
-    (lambda: make(positions=[4]).target(jnp.ones((4, 2))), "positions: expected indices from 0 to 3"),
     (lambda: make().inputs(jax.random.key(0), 0, 4), "count: expected an integer >= 1, got 0"),
+    (lambda: Positions("evens"), "positions: expected one of all, first half, .* got 'evens'"),
+    (lambda: Positions(5), "positions: expected one of all, first half, .* got 5"),  # type: ignore[arg-type]
+    (lambda: Positions([]), "positions: expected at least one, got none"),
+    (lambda: Positions([0, 2, 0]), "positions: expected each index once, got 0 twice"),
+    (lambda: Positions([True]), "position: expected an integer >= 0, got True"),
+    (lambda: Positions([0, 7]).indices(7), "positions: expected indices from 0 to 6 at length 7, got 7"),
+    (lambda: Positions("odd").indices(1), "positions: expected at least one at length 1, got none"),
+    (lambda: Positions(lambda length: [0, 0]).indices(3), "got 0 twice"),
+    (lambda: Positions("all").indices(2.0), "length: expected an integer >= 1, got 2.0"),  # type: ignore[arg-type]
     (lambda: build("max_sun"), "'max_sun'.*did you mean 'max_sum'"),
-    (lambda: build("?"), "bowls"),
     (lambda: build(["bowls"]), r"task.*\['bowls'\]"),  # type: ignore[arg-type]
     (lambda: build("bowls", dimensions=3), "'dimensions'.*did you mean 'dimension'"),
     (lambda: build("bowls", dimension=2.0), "dimension: expected an integer >= 1, got 2.0"),
@@ -61,6 +72,8 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: build("bowls", wells="corners"), "wells: expected random or a list of points, got 'corners'"),
     (lambda: register_task("bowls"), "'bowls'"),
     (lambda: register_task(""), "task name"),
+    (lambda: register_task("own", version=""), "version: expected a non-empty string"),
+    (lambda: register_task("own", version=2), "version: expected a non-empty string"),  # type: ignore[arg-type]
     (lambda: register_task("open")(lambda **options: make()), r"'\*\*options'"),
 ]
 
@@ -75,7 +88,6 @@ def test_bad_input_is_refused_in_one_clear_line(attempt: Callable[[], object], w
 @pytest.mark.parametrize(
     ("name", "option", "options"),
     [
-        ("max_sum", "smallest_angle", {"dimension": 8, "token_dim": 2, "smallest_angle": 60}),
         ("max_sum", "smallest_angle", {"dimension": 3, "token_dim": 1}),
         ("bowls", "smallest_distance", {"dimension": 9, "token_dim": 1}),
     ],
@@ -100,3 +112,50 @@ def test_a_registered_task_is_built_by_name_and_its_name_is_kept() -> None:
             register_task("mine")
     finally:
         del TASKS["mine"]
+
+
+class Scaled:
+    """A callable with state and a class of its own."""
+
+    factor = 2.0
+
+    def __init__(self, shift):
+        self.shift = shift
+
+    def __call__(self, value):
+        return self.factor * value + self.shift
+
+    @property
+    def doubled(self):
+        return 2 * self.shift
+
+
+def recursive(value):
+    return value if value < 1 else recursive(value - 1)
+
+
+def builder_of(value):
+    return lambda: value
+
+
+CONSTANTS = [1, True, "text", None, (1, 2), [1, 2], {"one": 1}, frozenset({1, 2})]
+ARRAYS = [np.arange(3), np.float32(1), jax.numpy.ones(2)]
+FUNCTIONS = [jax.jit(recursive), recursive, functools.partial(recursive, 3), np.max, np.add, len]
+VALUES = [*CONSTANTS, *ARRAYS, *FUNCTIONS, np, Scaled, Scaled(1.0), Scaled(2.0), Scaled(2.0).__call__]
+
+
+def test_whatever_a_closure_holds_is_distinguished_and_found_again():
+    found = [code_version("own", builder_of(value)) for value in VALUES]
+    assert found == [code_version("own", builder_of(value)) for value in VALUES]
+    assert len(set(found)) == len(found)
+
+
+def test_a_list_that_holds_itself_has_an_end():
+    loop = [1]
+    loop.append(loop)
+    assert code_version("own", builder_of(loop))
+
+
+def test_what_cannot_be_read_asks_for_a_version():
+    with pytest.raises(InvalidInput, match=r"task 'own': expected a version.*version='1'.*lock"):
+        code_version("own", builder_of(threading.Lock()))

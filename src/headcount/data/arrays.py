@@ -83,24 +83,22 @@ def data_set(x: Any, y: Any, mask: Any = None, *, name: str = "data", target: Ta
     1
     """
     check_choice("target", target, get_args(TargetType))
-    tokens = tokens_of(x, mask)
-    samples, length = tokens.x.shape[:2]
+    tokens, present = tokens_of(x, mask)
+    samples, length = tokens.shape[:2]
     if samples < MIN_SAMPLES:
         raise InvalidInput(f"x: expected at least {MIN_SAMPLES} samples, got {samples}")
-    longest = length if tokens.mask is None else int(tokens.mask.sum(axis=1).max())
+    longest = length if present is None else int(present.sum(axis=1).max())
     if longest < 2:
         raise InvalidInput(f"x: expected sequences of at least 2 tokens, got {longest} token each")
-    if (tokens.x == tokens.x[0]).all():
+    if (tokens == tokens[0]).all():
         raise InvalidInput("x: every sample is the same sequence: there is nothing to learn from")
     outcomes = as_array("y", y)
     if outcomes.ndim == 0 or len(outcomes) != samples:
-        raise InvalidInput(
-            f"y: expected {samples} entries, one per sample of x, got the shape {outcomes.shape}"
-        )
+        raise InvalidInput(f"y: expected {samples} entries, one per sample, got the shape {outcomes.shape}")
     if _are_labels(outcomes, target):
         places, classes = _labels(outcomes, guessed=target == "auto" and outcomes.dtype.kind in "iu")
-        return DataSet(name, tokens.x, places, tokens.mask, classes)
-    return DataSet(name, tokens.x, _numbers(outcomes), tokens.mask)
+        return DataSet(name, tokens, places, present, classes)
+    return DataSet(name, tokens, _numbers(outcomes), present)
 
 
 def _are_labels(y: np.ndarray, target: TargetType) -> bool:
@@ -122,9 +120,7 @@ def _labels(y: np.ndarray, *, guessed: bool) -> tuple[np.ndarray, tuple[str, ...
     if len(classes) < 2:
         raise InvalidInput(f"y: expected at least two labels, got only {shown(classes[0].item())}")
     if len(classes) > len(y) // 10:
-        raise InvalidInput(
-            f"y: expected at most {len(y) // 10} labels for {len(y)} samples, got {len(classes)}"
-        )
+        raise expected("y", f"at most {len(y) // 10} labels for {len(y)} samples", len(classes))
     if counts.min() < 3:
         rare = shown(classes[counts.argmin()].item())
         cure = f"; {IF_NUMBERS}" if guessed else ""
@@ -143,8 +139,7 @@ def _numbers(y: np.ndarray) -> np.ndarray:
     scale = scale_of(numbers)
     if scale.steady.any():
         output = int(scale.steady.argmax())
+        how = "is constant" if scale.constant[output] else "varies only by rounding"
         where = f"({shown(float(numbers[0, output]))} in output {output})"
-        if scale.constant[output]:
-            raise InvalidInput(f"y is constant {where}: there is nothing to learn")
-        raise InvalidInput(f"y varies only by rounding {where}: there is nothing to learn")
+        raise InvalidInput(f"y {how} {where}: there is nothing to learn")
     return np.where(scale.awkward, scale.standardised(numbers), numbers)

@@ -29,7 +29,7 @@ def as_array(name: str, given: Any) -> np.ndarray:
         raise InvalidInput(f"{name}: expected an array, but {reason}") from None
     if array.dtype.name == "bfloat16":
         return array.astype(np.float32)
-    if _is_text(array):
+    if array.dtype.kind == "O" and array.size and all(isinstance(entry, str) for entry in array.flat):
         return array.astype(str)
     if array.dtype.kind not in "biufUS":
         such = f", such as {shown(_odd_one(array))}" if array.dtype.kind == "O" else ""
@@ -50,19 +50,13 @@ def unwrapped(given: Any) -> Any:
     if not hasattr(given, "to_numpy"):
         return given
     cells = given.to_numpy()
-    if cells.dtype.kind == "O" and cells.size and all(isinstance(cell, Number) for cell in cells.flat):
+    if cells.dtype.kind != "O" or not cells.size:
+        return cells
+    if all(isinstance(cell, Number) for cell in cells.flat):
         return np.array(cells.tolist())
-    if cells.dtype.kind != "O" or not cells.size or not _is_sequence(cells.flat[0]):
+    if isinstance(cells.flat[0], str | bytes) or not hasattr(cells.flat[0], "__len__"):
         return cells
     return (cells[:, 0] if cells.ndim == 2 and cells.shape[1] == 1 else cells).tolist()
-
-
-def _is_sequence(cell: object) -> bool:
-    return hasattr(cell, "__len__") and not isinstance(cell, str | bytes)
-
-
-def _is_text(array: np.ndarray) -> bool:
-    return array.dtype.kind == "O" and array.size > 0 and all(isinstance(entry, str) for entry in array.flat)
 
 
 def _odd_one(array: np.ndarray) -> object:

@@ -13,13 +13,8 @@ from headcount.data.arrays import DataSet, TargetType, data_set
 from headcount.errors import InvalidInput
 
 PARTS = ("x", "y", "mask")
-READING = (
-    zipfile.BadZipFile,
-    OSError,
-    EOFError,
-    ValueError,
-    MemoryError,
-)  # errors whose message says what is wrong
+# Errors whose message says what is wrong.
+READING = (zipfile.BadZipFile, OSError, EOFError, ValueError, MemoryError)
 
 
 def load(path: Path | str, *, target: TargetType = "auto") -> DataSet:
@@ -65,10 +60,7 @@ def _parquet(path: Path) -> Mapping[str, Any]:
     except (pa.ArrowInvalid, OSError) as error:
         reason = str(error).partition("\n")[0].partition(". ")[0]
         raise InvalidInput(f"{path}: cannot be read as Parquet: {reason}") from None
-    found = [name for name in PARTS if name in table.column_names]
-    if not found:
-        return dict.fromkeys(table.column_names)
-    for name in found:
-        if table[name].null_count:
+    for name in PARTS:
+        if name in table.column_names and table[name].null_count:
             raise InvalidInput(f"{path}: {name}: expected no missing values, got {table[name].null_count}")
-    return {name: table[name].to_pylist() for name in found}
+    return {name: table[name].to_pylist() if name in PARTS else None for name in table.column_names}

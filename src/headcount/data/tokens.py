@@ -2,8 +2,7 @@
 
 import math
 import os
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -19,19 +18,14 @@ COPIES = 4  # of the tokens in float32: standardised in float64, in the data set
 LAYOUT = "numbers [samples, length, token_dim] or [samples, length]"
 
 
-class Tokens(NamedTuple):
-    """Sequences, and a mask of the tokens that are present where lengths differ."""
-
-    x: Float[np.ndarray, "sample token token_dim"]
-    mask: Bool[np.ndarray, "sample token"] | None
-
-
-def tokens_of(x: Any, mask: Any) -> Tokens:
-    """X as vectors: numbers are standardised, integer tokens get codes."""
+def tokens_of(
+    x: Any, mask: Any
+) -> tuple[Float[np.ndarray, "sample token token_dim"], Bool[np.ndarray, "sample token"] | None]:
+    """X as vectors, and a mask where lengths differ: numbers are standardised, integer tokens get codes."""
     values, mask = _arrays(x, mask)
     there = np.ones(values.shape[:2], bool) if mask is None else mask
     if values.ndim == 2 and values.dtype.kind in "iub":
-        return Tokens(_coded(values, there), mask)
+        return _coded(values, there), mask
     numbers = values.reshape(*values.shape[:2], -1)
     if not numbers.shape[2]:
         raise InvalidInput(f"x: expected at least one number per token, got the shape {values.shape}")
@@ -45,7 +39,7 @@ def tokens_of(x: Any, mask: Any) -> Tokens:
         how = "is constant" if scale.constant.all() else "varies only by rounding"
         raise InvalidInput(f"x {how} ({shown(float(seen[0, 0]))}): there is nothing to learn from")
     scaled = scale.standardised(np.where(there[..., None], numbers, 0))
-    return Tokens(np.where(there[..., None], scaled, 0).astype(np.float32), mask)
+    return np.where(there[..., None], scaled, 0).astype(np.float32), mask
 
 
 def _fits_memory(shape: tuple[int, ...]) -> None:
@@ -62,7 +56,7 @@ def _fits_memory(shape: tuple[int, ...]) -> None:
 def _arrays(x: Any, mask: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """X in one array, and the mask if any token is absent."""
     x = unwrapped(x)
-    if isinstance(x, list | tuple) and _differ_in_length(x):
+    if isinstance(x, list | tuple) and len(set(map(_length, x))) > 1:
         if mask is not None:
             raise InvalidInput("mask: expected none for sequences of different lengths, which make their own")
         return _padded([as_array(f"x, sample {place}", sequence) for place, sequence in enumerate(x)])
@@ -73,10 +67,6 @@ def _arrays(x: Any, mask: Any) -> tuple[np.ndarray, np.ndarray | None]:
     if 0 in values.shape:
         raise InvalidInput(f"x: expected at least one value, got the shape {values.shape}")
     return values, None if mask is None else _checked(as_array("mask", mask), values.shape[:2])
-
-
-def _differ_in_length(sequences: Sequence[Any]) -> bool:
-    return len({_length(sequence) for sequence in sequences}) > 1
 
 
 def _length(sequence: Any) -> int | None:
@@ -97,10 +87,9 @@ def _checked(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
     if not np.isin(mask, (0, 1)).all():
         raise expected("mask", "bools, or 0 and 1", mask[~np.isin(mask, (0, 1))][0].item())
     there = mask.astype(bool)
-    if not there.any(axis=1).all():
-        raise InvalidInput(
-            f"mask: expected a token in every sample, got none in sample {int(there.any(axis=1).argmin())}"
-        )
+    empty = np.flatnonzero(~there.any(axis=1))
+    if len(empty):
+        raise InvalidInput(f"mask: expected a token in every sample, got none in sample {empty[0]}")
     return None if there.all() else there
 
 

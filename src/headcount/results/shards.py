@@ -78,7 +78,7 @@ def _upgrade(trial: Any, spec: Any) -> tuple[Any, Any]:
         return trial, spec
     try:
         old = json.loads(spec)
-        task, shape = dict(old["task"]), _shape(old["architecture"])
+        task, shape = dict(old["task"]), shape_of(old["architecture"])
         if task["name"] == DATA:  # once known by its file as well
             task["options"] = [option for option in task["options"] if option[0] != "file"]
         whole = filled(Trial, {**old, "task": task}, task=Task, architecture=shape)
@@ -88,7 +88,7 @@ def _upgrade(trial: Any, spec: Any) -> tuple[Any, Any]:
     return key_of(whole, shape), as_json(whole)
 
 
-def _shape(written: Mapping[str, Any]) -> type:
+def shape_of(written: Mapping[str, Any]) -> type:
     """The class of a model's shape by its fields. The models of real data are loaded only for theirs."""
     if "encoder" not in written:
         return Architecture

@@ -9,37 +9,22 @@ from headcount.data.cifar10.frames import PATCHES, SIDES, framed, patches, rando
 from headcount.errors import InvalidInput
 
 RANDOM = np.random.default_rng(0)
-IMAGE = RANDOM.integers(256, size=(32, 32, 3), dtype=np.uint8)
+IMAGES = RANDOM.integers(256, size=(8, 32, 32, 3), dtype=np.uint8)
+IMAGE, ZERO = IMAGES[0], jnp.zeros(2, int)
 
 
-def corners(side):
+@pytest.mark.parametrize("images", [IMAGES, IMAGES / np.float32(255)], ids=["uint8", "float32"])
+@pytest.mark.parametrize("side", SIDES)
+def test_a_frame_is_the_image_padded_by_its_edge(side, images):
     last = side - 32
     some = RANDOM.integers(last + 1, size=(4, 2)).tolist()
-    return np.array([[0, 0], [0, last], [last, 0], [last, last], *some])
-
-
-def padded(image, corner, side):
-    row, column = (int(start) for start in corner)
-    rest = side - 32
-    return np.pad(image, [(row, rest - row), (column, rest - column), (0, 0)], mode="edge")
-
-
-@pytest.mark.parametrize("image", [IMAGE, IMAGE / np.float32(255)], ids=["uint8", "float32"])
-@pytest.mark.parametrize("side", SIDES)
-def test_a_frame_is_the_image_padded_by_its_edge(side, image):
-    for corner in corners(side):
-        frame = framed(jnp.asarray(image), jnp.asarray(corner), side)
-        assert frame.dtype == image.dtype
-        np.testing.assert_array_equal(frame, padded(image, corner, side))
-
-
-def test_a_corner_may_be_traced_and_images_may_come_in_batches():
-    images = RANDOM.integers(256, size=(8, 32, 32, 3), dtype=np.uint8)
-    batch = jax.jit(jax.vmap(lambda image, corner: framed(image, corner, 64)))
-    places = corners(64)
-    frames = batch(jnp.asarray(images), jnp.asarray(places))
-    expected = [padded(image, corner, 64) for image, corner in zip(images, places, strict=True)]
-    np.testing.assert_array_equal(frames, expected)
+    corners = np.array([[0, 0], [0, last], [last, 0], [last, last], *some])
+    batch = jax.jit(jax.vmap(lambda image, corner: framed(image, corner, side)))
+    frames = batch(jnp.asarray(images), jnp.asarray(corners))
+    assert frames.dtype == images.dtype
+    for frame, image, (row, column) in zip(frames, images, corners, strict=True):
+        padding = [(row, last - row), (column, last - column), (0, 0)]
+        np.testing.assert_array_equal(frame, np.pad(image, padding, mode="edge"))
 
 
 @pytest.mark.parametrize("side", [32, 64])
@@ -57,7 +42,7 @@ def test_a_random_corner_is_anywhere_the_image_fits(side):
 
 
 @pytest.mark.parametrize("patch", PATCHES)
-@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("side", [32, 48])
 def test_patches_put_together_are_the_frame(side, patch):
     frame = RANDOM.integers(256, size=(side, side, 3), dtype=np.uint8)
     cut = np.asarray(patches(jnp.asarray(frame), patch))
@@ -70,16 +55,13 @@ def test_patches_put_together_are_the_frame(side, patch):
     np.testing.assert_array_equal(again, frame)
 
 
-ZERO = jnp.zeros(2, int)
-
-
 @pytest.mark.parametrize(
     ("attempt", "line"),
     [
         (lambda: framed(IMAGE, ZERO, 64.0), "side: expected one of 32, 48, 64, 96, 128, got 64.0"),
+        (lambda: jax.jit(lambda side: framed(IMAGE, ZERO, side))(64), "side: expected one of 32, 48"),
         (lambda: random_corner(jax.random.key(0), 0), "side: expected one of 32, 48, 64, 96, 128, got 0"),
         (lambda: patches(IMAGE, True), "patch: expected one of 4, 8, got True"),
-        (lambda: patches(IMAGE[:24], 8), "side: expected one of 32, 48, 64, 96, 128, got 24"),
         (lambda: patches(3, 8), "side: expected one of 32, 48, 64, 96, 128, got 0"),
         (lambda: patches(IMAGE[:, :24], 8), "image: expected the shape (32, 32, 3), got (32, 24, 3)"),
         (lambda: framed(IMAGE, jnp.zeros(3, int), 64), "corner: expected the shape (2,), got (3,)"),
@@ -88,10 +70,5 @@ ZERO = jnp.zeros(2, int)
 def test_what_cannot_be_is_refused_in_one_line(attempt, line):
     with pytest.raises(InvalidInput) as refusal:
         attempt()
-    assert str(refusal.value) == line
-
-
-def test_a_side_that_is_traced_is_refused_in_one_line():
-    with pytest.raises(InvalidInput, match="side: expected one of 32, 48, 64, 96, 128, got") as refusal:
-        jax.jit(lambda side: framed(jnp.asarray(IMAGE), ZERO, side))(64)
+    assert str(refusal.value).startswith(line)
     assert "\n" not in str(refusal.value)

@@ -13,11 +13,9 @@ from headcount.data.cifar10.files import Cifar10, load_cifar10
 from headcount.errors import InvalidInput
 
 RANDOM = np.random.default_rng(0)
-SIZE = 3
-PYTHON = [f"data_batch_{number}" for number in range(1, 6)] + ["test_batch"]
-BINARY = [f"{name}.bin" for name in PYTHON]
-PIXELS = [RANDOM.integers(256, size=(size, 3072), dtype=np.uint8) for size in 6 * (SIZE,)]
-LABELS = [RANDOM.integers(10, size=len(pixels)).tolist() for pixels in PIXELS]
+NAMES = [*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"]
+PIXELS = RANDOM.integers(256, size=(6, 3, 3072), dtype=np.uint8)
+LABELS = RANDOM.integers(10, size=(6, 3)).tolist()
 
 
 def images(pixels):
@@ -32,13 +30,14 @@ TRAIN_IMAGES, TEST_IMAGES = images(np.concatenate(PIXELS[:5])), images(PIXELS[5]
 TRAIN_LABELS, TEST_LABELS = [label for labels in LABELS[:5] for label in labels], LABELS[5]
 
 
-def python3_batch(pixels, labels, protocol=2):
+def python3_batch(pixels, labels):
     batch = {b"batch_label": b"a batch", b"labels": labels, b"data": pixels, b"filenames": [b"a.png"]}
-    return pickle.dumps(batch, protocol=protocol)
+    return pickle.dumps(batch, protocol=2)
 
 
 def numpy1_batch(pixels, labels):
-    return python3_batch(pixels, labels).replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+    content = python3_batch(np.asfortranarray(pixels), labels)
+    return content.replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
 
 
 def python2_batch(pixels, labels):
@@ -61,64 +60,58 @@ def binary_batch(pixels, labels):
     return np.concatenate([np.array(labels, np.uint8)[:, None], pixels], axis=1).tobytes()
 
 
-def batches(names, write):
-    return {name: write(pixels, labels) for name, pixels, labels in zip(names, PIXELS, LABELS, strict=True)}
+def binary_batches(pixels=PIXELS, labels=LABELS):
+    written = map(binary_batch, pixels, labels)
+    return {f"cifar-10-batches-bin/{name}.bin": batch for name, batch in zip(NAMES, written, strict=True)}
 
 
-def write_folder(folder, contents):
-    folder.mkdir(parents=True)
+def python_batches(write=python3_batch):
+    written = map(write, PIXELS, LABELS)
+    return {f"cifar-10-batches-py/{name}": batch for name, batch in zip(NAMES, written, strict=True)}
+
+
+def write_folder(path, contents):
+    """Files in a folder of `path`, which is returned."""
     for name, content in contents.items():
-        (folder / name).write_bytes(content)
-    return folder
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_bytes(content)
+    return (path / name).parent
 
 
-def write_archive(path, contents):
+def write_archive(path, contents, links=()):
     with tarfile.open(path, "w:gz") as archive:
         for name, content in {"batches.meta": b"other", **contents}.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
+            if name in links:
+                member.size, member.type, member.linkname = 0, tarfile.SYMTYPE, "data_batch_1.bin"
             archive.addfile(member, io.BytesIO(content))
     return path
 
 
-def python_folder(tmp_path, write=python3_batch):
-    return write_folder(tmp_path / "cifar-10-batches-py", batches(PYTHON, write))
+def plain_archive(path, contents):
+    packed = write_archive(path.with_suffix(".gz"), contents)
+    path.write_bytes(gzip.decompress(packed.read_bytes()))
+    packed.unlink()
+    return path
 
 
-def binary_folder(tmp_path):
-    return write_folder(tmp_path / "cifar-10-batches-bin", batches(BINARY, binary_batch))
-
-
-def python_archive(tmp_path, name="cifar-10-python.tar.gz", start=""):
-    contents = batches(PYTHON, python2_batch)
-    named = {f"{start}cifar-10-batches-py/{key}": contents[key] for key in contents}
-    return write_archive(tmp_path / name, named)
-
-
-def binary_archive(tmp_path, name="cifar-10-binary.tar.gz"):
-    contents = batches(BINARY, binary_batch)
-    return write_archive(tmp_path / name, {f"cifar-10-batches-bin/{key}": contents[key] for key in contents})
-
-
-def unpacked(path):
-    plain = path.with_suffix("")
-    plain.write_bytes(gzip.decompress(path.read_bytes()))
-    path.unlink()
-    return plain
-
-
+PYTHON_ARCHIVE = "cifar-10-python.tar.gz"
 LAYOUTS = {
-    "python 3": python_folder,
-    "numpy 1, by columns": lambda path: python_folder(
-        path, lambda pixels, labels: numpy1_batch(np.asfortranarray(pixels), labels)
+    "python 3": lambda path: write_folder(path, python_batches()),
+    "numpy 1, by columns": lambda path: write_folder(path, python_batches(numpy1_batch)),
+    "python 2": lambda path: write_folder(path, python_batches(python2_batch)).parent,
+    "binary": lambda path: str(write_folder(path, binary_batches())),
+    "archive by another name": lambda path: write_archive(path / "mine.tgz", binary_batches()),
+    "folder of an archive": lambda path: (
+        write_archive(path / "cifar-10-binary.tar.gz", binary_batches()).parent
     ),
-    "python 2": lambda path: python_folder(path, python2_batch),
-    "protocol 4": lambda path: python_folder(path, lambda *batch: python3_batch(*batch, protocol=4)).parent,
-    "binary": lambda path: str(binary_folder(path).parent),
-    "archive by another name": lambda path: binary_archive(path, "mine.tgz"),
-    "archive of the folder's content": lambda path: python_archive(path, start="./"),
-    "folder of an archive": lambda path: binary_archive(path).parent,
-    "folder of an archive that is not gzipped": lambda path: unpacked(python_archive(path)).parent,
+    "archive of the folder's content": lambda path: write_archive(
+        path / PYTHON_ARCHIVE, {f"./{name}": batch for name, batch in python_batches(python2_batch).items()}
+    ),
+    "folder of an archive that is not gzipped": lambda path: (
+        plain_archive(path / "cifar-10-python.tar", python_batches()).parent
+    ),
 }
 
 

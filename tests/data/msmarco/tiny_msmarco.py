@@ -1,6 +1,7 @@
 """MS MARCO's files, tiny: words w0 to w29, passages of words, queries that repeat words of their passage."""
 
 import gzip
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -27,14 +28,12 @@ def write_tables(folder: Path, *, width: int = 6, positions: int = 16) -> None:
     )
 
 
-def write_lines(
-    path: Path, rows: list[tuple[object, ...]], *, packed: bool = False, between: str = "\t"
-) -> None:
-    text = "".join(between.join(map(str, row)) + "\n" for row in rows)
+def write_lines(path: Path, rows: Iterable[Sequence[object]], packed: bool, between: str = "\t") -> None:
+    text = "".join(between.join(map(str, row)) + "\n" for row in rows).encode()
     if packed:
-        path.with_name(path.name + ".gz").write_bytes(gzip.compress(text.encode()))
+        path.with_name(path.name + ".gz").write_bytes(gzip.compress(text))
     else:
-        path.write_text(text)
+        path.write_bytes(text)
 
 
 class Tiny:
@@ -71,15 +70,22 @@ class Tiny:
     ) -> None:
         """The official files; with several parts the queries are dealt out among them."""
         write_tables(folder)
-        write_lines(folder / "collection.tsv", list(self.passages.items()), packed=packed)
+        write_lines(folder / "collection.tsv", self.passages.items(), packed)
         for place, part in enumerate(parts):
             names = list(self.queries)[place :: len(parts)]
-            queries = [(name, self.queries[name]) for name in names]
-            answers: list[tuple[object, ...]] = [(q, 0, p, 1) for q in names for p in self.relevant[q]]
-            write_lines(folder / f"queries.{part}.tsv", [*queries], packed=packed)
-            write_lines(folder / f"qrels.{part}.tsv", answers, packed=packed)
-            if run:
-                self._write_run(folder, run, part, names, packed=packed)
+            answers = [(q, 0, p, 1) for q in names for p in self.relevant[q]]
+            write_lines(folder / f"queries.{part}.tsv", ((q, self.queries[q]) for q in names), packed)
+            write_lines(folder / f"qrels.{part}.tsv", answers, packed)
+            hits = [(q, p, rank) for q in names for rank, p in enumerate(self.run[q], 1)]
+            hits = [hits[place] for place in np.random.default_rng(0).permutation(len(hits))]
+            if run == "ranked":
+                write_lines(folder / f"run.{part}.tsv", hits, packed)
+            elif run == "trec":
+                rows = [(q, "Q0", p, rank, 1 / rank, "engine") for q, p, rank in hits]
+                write_lines(folder / f"run.bm25.{part}.trec", rows, packed, between=" ")
+            elif run == "texts":
+                texts = [(q, p, self.queries[q], self.passages[p]) for q, p, _ in hits]
+                write_lines(folder / f"top1000.{part}.tsv", texts, packed)
 
     def load_dataset(
         self, name: str, part: str, *, split: str, streaming: bool = False
@@ -95,18 +101,6 @@ class Tiny:
         texts = self.queries if part == "queries" else self.passages
         return [{"_id": name, "text": text} for name, text in texts.items()]
 
-    def _write_run(self, folder: Path, run: Layout, part: str, names: list[str], *, packed: bool) -> None:
-        hits = [(q, p, rank) for q in names for rank, p in enumerate(self.run[q], 1)]
-        hits = [hits[place] for place in np.random.default_rng(0).permutation(len(hits))]
-        if run == "ranked":
-            write_lines(folder / f"run.{part}.tsv", [*hits], packed=packed)
-        elif run == "trec":
-            rows: list[tuple[object, ...]] = [(q, "Q0", p, rank, 1 / rank, "engine") for q, p, rank in hits]
-            write_lines(folder / f"run.bm25.{part}.trec", rows, packed=packed, between=" ")
-        else:
-            rows = [(q, p, self.queries[q], self.passages[p]) for q, p, _ in hits]
-            write_lines(folder / f"top1000.{part}.tsv", rows, packed=packed)
-
 
 def passage_text(rankings: Rankings, number: int) -> str:
     return " ".join(VOCABULARY[token] for token in rankings.passages[number])
@@ -114,3 +108,7 @@ def passage_text(rankings: Rankings, number: int) -> str:
 
 def query_text(rankings: Rankings, number: int) -> str:
     return " ".join(VOCABULARY[token] for token in rankings.queries[number])
+
+
+def content(rankings: Rankings) -> bytes:
+    return b"".join(repr(part.shape).encode() + part.tobytes() for part in rankings.content)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headcount.data.cifar10.files import Cifar10
+from headcount.data.msmarco.embeddings import FrozenEmbeddings
 from headcount.errors import InvalidInput
 from headcount.reproduce.catalogue import REAL_ITEMS
 from headcount.reproduce.real import cifar10
@@ -57,6 +58,18 @@ def test_the_hub_gives_all_but_the_tables(folder, monkeypatch):
     assert ITEM.at("hub", quick=True, tables=folder).data == ITEM.at(folder, quick=True).data
     with pytest.raises(InvalidInput, match=r"hub: has no vocab.txt.*--tables FOLDER"):
         ITEM.at("hub", quick=True)
+
+
+def test_lists_and_tables_decide_what_data_is_and_numbers_and_rounding_do_not(tmp_path, monkeypatch):
+    write(tmp_path, passages=600, run="ranked")
+    data, collection = ITEM.at(tmp_path, quick=True).data, tmp_path / "collection.tsv"
+    collection.write_text("".join(sorted(collection.read_text().splitlines(keepends=True), reverse=True)))
+    with monkeypatch.context() as another_machine:
+        pooled = FrozenEmbeddings.pooled
+        another_machine.setattr(FrozenEmbeddings, "pooled", lambda *given: pooled(*given) * (1 + 1e-6))
+        assert ITEM.at(tmp_path, quick=True).data == data
+    write_tables(tmp_path, positions=129)
+    assert ITEM.at(tmp_path, quick=True).data != data
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
-"""Batches of CIFAR-10: bytes in, checked images and labels out."""
+"""Batches of CIFAR-10: bytes in, checked images and labels out; nothing that a pickle names is run."""
 
 import hashlib
+import io
+import pickle
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int32, UInt8
 
-from headcount.data.cifar10.pickles import PickledArray, unpickled
 from headcount.errors import InvalidInput
 from headcount.validation import is_integer, shown
 
@@ -55,12 +56,12 @@ def binary(file: Path, content: bytes) -> Records:
 def pickled(file: Path, content: bytes) -> Records:
     """A dictionary of b'data', an array [image, 3072], and b'labels', a list."""
     with reading(file, "is damaged or not a pickled batch"):
-        batch = unpickled(content)
+        batch = _BatchUnpickler(io.BytesIO(content), encoding="bytes").load()
     if not isinstance(batch, dict) or not {b"data", b"labels"} <= batch.keys():
         found = shown(list(batch)) if isinstance(batch, dict) else type(batch).__name__
         raise refused(file, f"holds {found}; expected a dictionary with b'data' and b'labels'")
     data, labels = batch[b"data"], batch[b"labels"]
-    shape = data.array.shape if isinstance(data, PickledArray) else None
+    shape = data.array.shape if isinstance(data, _PickledArray) else None
     if shape is None or shape[1:] != (PIXELS,):
         raise refused(file, f"b'data' has the shape {shape}; expected an array of shape (n, {PIXELS})")
     if not isinstance(labels, list):
@@ -79,12 +80,6 @@ def records(file: object, images: np.ndarray, labels: Sequence[Any]) -> Records:
         if not is_integer(label) or not 0 <= label < len(CLASSES):
             raise refused(file, f"image {place} has the label {shown(label)}; expected 0 to 9")
     return Records(np.ascontiguousarray(images), np.asarray(labels, np.int32))
-
-
-def joined(batches: Sequence[Records]) -> Records:
-    """All batches as one."""
-    images, labels = zip(*batches, strict=True)
-    return Records(np.concatenate(images), np.concatenate(labels))
 
 
 def check_one_size(batches: Mapping[Any, Records]) -> None:
@@ -115,3 +110,74 @@ def check_unrepeated(batches: Mapping[Any, Records]) -> None:
 
 def _colours_last(pixels: UInt8[np.ndarray, "image 3072"]) -> UInt8[np.ndarray, "image 32 32 3"]:
     return pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+
+
+class _PickledArray:
+    """An array under construction: NumPy pickles an empty one first, then its content."""
+
+    def __init__(self, *_: Any) -> None:
+        self.array: np.ndarray = np.empty(0, np.uint8)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, shape, kind, by_columns, content = state
+        if not isinstance(kind, _PickledUint8):
+            raise pickle.UnpicklingError("an array without a type; expected uint8")
+        self.array = np.frombuffer(content, np.uint8).reshape(shape, order="F" if by_columns else "C")
+
+
+class _PickledUint8:
+    """The type of an array. For a single byte the rest of its state (byte order, fields) is ignored."""
+
+    def __init__(self, code: Any, *_: Any) -> None:
+        if code not in ("u1", b"u1"):
+            raise pickle.UnpicklingError(f"an array of type {shown(code)}; expected 'u1', uint8")
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+
+class _BatchUnpickler(pickle.Unpickler):
+    """Refuses any name outside `_STAND_INS` before it is used.
+
+    Even the names that an array needs are replaced: NumPy's own accept every type, objects included, and
+    `encode` every codec. Each stand-in can do one thing only.
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        """The stand-in for a name."""
+        if (module, name) not in _STAND_INS:
+            raise pickle.UnpicklingError(f"it names {shown(name)} of {shown(module)}; nothing was run")
+        return _STAND_INS[module, name]
+
+
+class _StandIn:
+    """A function that a pickle can call but not modify: that opcode ends in `__setstate__`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._function(*arguments)
+
+    def __setstate__(self, state: Any) -> None:
+        raise pickle.UnpicklingError("it modifies a function; nothing was run")
+
+
+def _latin1(text: str, encoding: str) -> bytes:
+    """Python 3 writes bytes as text under protocol 2, which has no bytes."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"text in {shown(encoding)}; expected 'latin1'")
+    return str.encode(text, "latin1")
+
+
+def _never(*_: Any) -> None:
+    raise pickle.UnpicklingError("it constructs an array directly; nothing was run")
+
+
+_STAND_INS: Mapping[tuple[str, str], _StandIn] = {
+    ("_codecs", "encode"): _StandIn(_latin1),
+    ("numpy", "dtype"): _StandIn(_PickledUint8),
+    ("numpy", "ndarray"): _StandIn(_never),
+    ("numpy.core.multiarray", "_reconstruct"): _StandIn(_PickledArray),
+    ("numpy._core.multiarray", "_reconstruct"): _StandIn(_PickledArray),
+}

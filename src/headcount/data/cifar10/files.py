@@ -15,7 +15,6 @@ from headcount.data.cifar10.batches import (
     binary,
     check_one_size,
     check_unrepeated,
-    joined,
     pickled,
     reading,
     records,
@@ -144,7 +143,8 @@ class _Layout:
         check_one_size(batches)
         check_unrepeated(batches)
         *train, test = batches.values()
-        return Cifar10(*joined(train), *test)
+        images, labels = zip(*train, strict=True)
+        return Cifar10(np.concatenate(images), np.concatenate(labels), *test)
 
 
 LAYOUTS = (

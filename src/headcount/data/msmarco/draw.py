@@ -1,15 +1,25 @@
-"""Queries drawn from a collection, with every passage that they need."""
+"""Queries drawn from a collection with every passage that they need; nothing of validation is in training."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from jaxtyping import Integer
 
-from headcount.data.msmarco.pools import Question
 from headcount.data.msmarco.source import Collection, Judged, Options, refused
-from headcount.data.msmarco.texts import Texts, texts_of
-from headcount.data.msmarco.wordpiece import WordPiece
+from headcount.data.msmarco.texts import Texts, WordPiece, texts_of
+
+TRAIN, VALIDATION, FREE = 0, 1, -1  # sides that a passage may be on
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A query, the passages that answer it, the positive first, and those that a search found for it."""
+
+    query: int
+    relevant: Integer[np.ndarray, " relevant"]
+    listed: Integer[np.ndarray, " listed"]
 
 
 @dataclass(frozen=True)
@@ -28,31 +38,20 @@ class Drawn:
                 yield from ((self.judged.run.where, query, passage) for passage in self.found[query])
 
 
-class Numbered:
-    """Texts numbered as they come; texts with the same tokens have one number."""
+class Numbered(dict[str, int]):
+    """The numbers of texts by name, counted as they come; texts with the same tokens have one number."""
 
     def __init__(self, tokenizer: WordPiece) -> None:
         self._tokenizer = tokenizer
         self._numbers: dict[tuple[int, ...], int] = {}
-        self._by_name: dict[str, int] = {}
 
     def add(self, name: str, text: str) -> bool:
         """Number a text; false if the name already stood for another text."""
         tokens = tuple(self._tokenizer.ids(text))
         number = self._numbers.setdefault(tokens, len(self._numbers))
-        before = self._by_name.get(name, number)
-        self._by_name[name] = number
+        before = self.get(name, number)
+        self[name] = number
         return before == number
-
-    def __getitem__(self, name: str) -> int:
-        return self._by_name[name]
-
-    def numbers(self, names: list[str]) -> list[int]:
-        """The numbers of the texts with these names."""
-        return [self._by_name[name] for name in names]
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._by_name
 
     def texts(self) -> Texts:
         """The texts in the order of their numbers."""
@@ -66,17 +65,14 @@ def drawn(collection: Collection, options: Options) -> tuple[Drawn, Drawn]:
     training queries are held back but are too few for both sides, each side gets its share.
     """
     generator = np.random.default_rng(options.seed)
-    wanted = [count + count // 10 for count in (options.max_train, options.max_validation)]
+    wanted = [count + count // 10 for count in (options.train_queries, options.max_validation)]
     ours, judged = _usable(collection.train), collection.validation
     if judged is not None:
         ours = _sample(ours, wanted[0], generator)
         theirs = _sample(_usable(judged), wanted[1], generator)
     elif len(ours) < 2:
-        found, expected = (
-            "has only one usable query",
-            "two or more, to learn from one and validate on another",
-        )
-        raise refused(collection.train.where, found, expected)
+        expected = "two or more, to learn from one and validate on another"
+        raise refused(collection.train.where, "has only one usable query", expected)
     else:
         mixed, judged = _shuffled(ours, generator), collection.train
         held = min(wanted[1], max(1, len(ours) * wanted[1] // sum(wanted)))
@@ -123,22 +119,50 @@ def questions(split: Drawn, queries: Numbered, passages: Numbered) -> list[Quest
 
     Where the same words are asked under two names, what answers one answers the other too.
     """
-    answers: dict[int, list[int]] = {}
+
+    def numbers(names: Iterable[str]) -> np.ndarray:
+        return np.array(list(dict.fromkeys(passages[name] for name in names)), np.int64)
+
+    relevant, answers = split.judged.relevant, dict[int, list[str]]()
     for name in split.names:
         queries.add(name, split.judged.texts[name])
-        answers.setdefault(queries[name], []).extend(passages.numbers(split.judged.relevant[name]))
+        answers.setdefault(queries[name], []).extend(relevant[name])
     return [
         Question(
-            queries[name],
-            relevant=_distinct([*passages.numbers(split.judged.relevant[name]), *answers[queries[name]]]),
-            listed=_distinct(passages.numbers(split.found[name])),
+            queries[name], numbers([*relevant[name], *answers[queries[name]]]), numbers(split.found[name])
         )
         for name in split.names
     ]
 
 
-def _distinct(numbers: list[int]) -> np.ndarray:
-    return np.array(list(dict.fromkeys(numbers)), np.int64)
+def parted(
+    train: Sequence[Question], validation: Sequence[Question], passages: int, random: np.random.Generator
+) -> tuple[list[Question], Integer[np.ndarray, " train"], Integer[np.ndarray, " validation"]]:
+    """The training questions to keep, and the passages that training and validation may use.
+
+    Each passage goes to one side: answers first, then what was found for validation, then for training. A
+    training question that validation asks too, or that shares an answer with it, is dropped. What is left
+    over evens out the sizes of the pools as far as possible: then negatives are equally hard on both sides.
+    """
+    owner = np.full(passages, FREE)
+    for question in validation:
+        owner[question.relevant] = VALIDATION
+    asked = {question.query for question in validation}
+    kept = [
+        question
+        for question in train
+        if question.query not in asked and not (owner[question.relevant] == VALIDATION).any()
+    ]
+    for question in kept:
+        owner[question.relevant] = TRAIN
+    for side, questions in ((VALIDATION, validation), (TRAIN, kept)):
+        for question in questions:
+            listed = question.listed
+            owner[listed[owner[listed] == FREE]] = side
+    left_over = random.permutation(np.flatnonzero(owner == FREE))
+    to_train = int(np.clip(passages // 2 - (owner == TRAIN).sum(), 0, len(left_over)))
+    owner[left_over[:to_train]], owner[left_over[to_train:]] = TRAIN, VALIDATION
+    return kept, np.flatnonzero(owner == TRAIN), np.flatnonzero(owner == VALIDATION)
 
 
 def _usable(judged: Judged) -> list[str]:
@@ -148,9 +172,7 @@ def _usable(judged: Judged) -> list[str]:
         raise refused(judged.run.where, f"has no query that {judged.where} has", "one or more")
     asked = [name for name in names if judged.texts[name].strip()]
     if not asked:
-        raise refused(
-            judged.where, f"names {len(names)} queries, and all of them are blank", "queries of words"
-        )
+        raise refused(judged.where, f"names {len(names)} queries, all of them blank", "queries of words")
     return asked
 
 
@@ -163,6 +185,5 @@ def _sample(names: list[str], count: int, generator: np.random.Generator) -> lis
 
 
 def _with_found(judged: Judged, names: list[str], options: Options) -> Drawn:
-    if judged.run is None:
-        return Drawn(judged, names, {name: [] for name in names})
-    return Drawn(judged, names, judged.run.found(names, 2 * options.length))
+    found = judged.run.found(names, 2 * options.length) if judged.run else {name: [] for name in names}
+    return Drawn(judged, names, found)

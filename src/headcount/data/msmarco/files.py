@@ -3,11 +3,13 @@
 import gzip
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from headcount.data.msmarco.source import Collection, Judged, Run, Validation, refused, unreadable
+from headcount.errors import InvalidInput
 from headcount.validation import shown
 
 COLLECTION = "collection.tsv"
@@ -16,17 +18,14 @@ GRADE, RANK = re.compile("-?[0-9]{1,18}"), re.compile("[0-9]{1,18}")
 RUN_NAME = r"(top1000|run)\.(.+\.)?{part}(\.small)?(\.tsv|\.txt|\.trec)?(\.gz)?"
 
 
-def is_official(folder: Path) -> bool:
-    """Whether the folder holds the official collection."""
-    return _existing(folder, COLLECTION) is not None
-
-
 def official(folder: Path, validation: Validation) -> Collection:
     """The folder's collection, its training queries and those to validate on.
 
     MS MARCO has no held-out queries of its own: a folder may add files of that name, or do without.
     """
-    path = _found(folder, COLLECTION)
+    path = _existing(folder, COLLECTION)
+    if path is None:
+        raise refused(folder, f"has no {COLLECTION}", f"a folder with the official {COLLECTION}")
 
     def passages() -> Iterator[tuple[str, str]]:
         return ((name, text) for _, (name, text) in _rows(path, columns=2, layout="pid and text"))
@@ -48,7 +47,7 @@ def _judged(folder: Path, part: str) -> Judged:
     relevant: dict[str, list[str]] = {}
     for line, (query, _, passage, grade) in _rows(judgements, columns=4, layout="qid 0 pid 1", spaces=True):
         if query not in texts:
-            raise _unknown(judgements, line, "query", query, queries)
+            raise _unknown(judgements, line, query, queries)
         if not GRADE.fullmatch(grade):
             raise refused(judgements, f"line {line} has the grade {shown(grade)}", "an integer")
         if int(grade) >= 1 and passage not in relevant.setdefault(query, []):
@@ -56,12 +55,6 @@ def _judged(folder: Path, part: str) -> Judged:
     if not relevant:
         raise refused(judgements, "no query has a positive", "lines with qid 0 pid 1")
     return Judged(str(judgements), texts, relevant, _run(folder, part, texts, queries))
-
-
-class _Hit(NamedTuple):
-    query: str
-    passage: str
-    rank: int
 
 
 def _run(folder: Path, part: str, texts: dict[str, str], queries: Path) -> Run | None:
@@ -77,26 +70,24 @@ def _run(folder: Path, part: str, texts: dict[str, str], queries: Path) -> Run |
         raise refused(path, "is not a file", "a run file, or none")
     ranked = _columns(path) != 4
     known: set[str] = set()
-    for line, hit in _hits(path):
-        if hit.query not in texts:
-            raise _unknown(path, line, "query", hit.query, queries)
-        known.add(hit.query)
+    for line, query, _, _ in _hits(path):
+        if query not in texts:
+            raise _unknown(path, line, query, queries)
+        known.add(query)
 
     def found_for(wanted: Iterable[str], depth: int) -> dict[str, list[str]]:
         hits: dict[str, list[tuple[int, str]]] = {query: [] for query in wanted}
-        for _, hit in _hits(path):
-            if hit.query in hits and (not ranked or hit.rank <= depth):
-                hits[hit.query].append((hit.rank, hit.passage))
-        return {
-            query: [passage for _, passage in sorted(passages, key=lambda pair: pair[0])]
-            for query, passages in hits.items()
-        }
+        for _, query, passage, rank in _hits(path):
+            if query in hits and (not ranked or rank <= depth):
+                hits[query].append((rank, passage))
+        by_rank = itemgetter(0)
+        return {query: [passage for _, passage in sorted(hits[query], key=by_rank)] for query in hits}
 
     return Run(str(path), ranked, frozenset(known), found_for)
 
 
-def _hits(path: Path) -> Iterator[tuple[int, _Hit]]:
-    """The lines of a run in any of three layouts; the one with texts has no ranks."""
+def _hits(path: Path) -> Iterator[tuple[int, str, str, int]]:
+    """Line, query, passage and rank of a run in any of three layouts; the one with texts has no ranks."""
     columns = _columns(path)
     layout = {3: "qid, pid and rank", 4: "qid, pid, query and passage", 6: "qid Q0 pid rank score tag"}
     if columns not in layout:
@@ -105,7 +96,7 @@ def _hits(path: Path) -> Iterator[tuple[int, _Hit]]:
         passage, rank = (row[2], row[3]) if columns == 6 else (row[1], row[2] if columns == 3 else "0")
         if not RANK.fullmatch(rank):
             raise refused(path, f"line {line} has the rank {shown(rank)}", "an integer >= 0")
-        yield line, _Hit(row[0], passage, int(rank))
+        yield line, row[0], passage, int(rank)
 
 
 def _columns(path: Path) -> int:
@@ -124,7 +115,8 @@ def _rows(path: Path, *, columns: int, layout: str, spaces: bool = False) -> Ite
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
-        with _opened(path) as file:
+        opener: Callable[..., IO[str]] = gzip.open if path.suffix == ".gz" else Path.open
+        with opener(path, "rt", encoding=ENCODING, newline="\n") as file:
             for line, text in enumerate(file, 1):
                 yield line, text.rstrip("\r\n")
     except (EOFError, zlib.error, gzip.BadGzipFile):
@@ -133,12 +125,6 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise refused(path, "is not text", "UTF-8") from None
     except OSError as error:
         raise unreadable(path, error) from None
-
-
-def _opened(path: Path) -> IO[str]:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding=ENCODING, newline="\n")
-    return path.open(encoding=ENCODING, newline="\n")
 
 
 def _existing(folder: Path, name: str) -> Path | None:
@@ -152,5 +138,5 @@ def _found(folder: Path, name: str) -> Path:
     return path
 
 
-def _unknown(path: Path, line: int, what: str, name: str, known: Path) -> Exception:
-    return refused(path, f"line {line} names {what} {name}", f"one that {known.name} has")
+def _unknown(path: Path, line: int, query: str, known: Path) -> InvalidInput:
+    return refused(path, f"line {line} names query {query}", f"one that {known.name} has")

@@ -1,6 +1,5 @@
 """Ranking as a task: a query and T candidate passages, one of them right."""
 
-import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -71,76 +70,62 @@ class Lists:
 
 @dataclass(frozen=True, eq=False)
 class Rankings:
-    """Lists to learn from and lists to validate on, which share no query and no passage.
-
-    - `left_out`: how many queries were left out to keep it so, or because they had too few negatives.
-    """
+    """Lists to learn from and lists to validate on, which share no query and no passage."""
 
     name: str
     passages: Texts
     queries: Texts
     train: Lists
     validation: Lists
-    left_out: int = 0
 
     def __post_init__(self) -> None:
         for split, lists in (("train", self.train), ("validation", self.validation)):
             if not len(lists):
                 raise InvalidInput(f"{self.name}: {split} has no queries; expected one or more")
-            for what, numbers, texts in (
-                ("query", lists.query, self.queries),
-                ("passage", lists.passages, self.passages),
+            for what, numbers, count in (
+                ("query", lists.query, len(self.queries)),
+                ("passage", lists.passages, len(self.passages)),
             ):
-                if numbers.min() < 0 or numbers.max() >= len(texts):
-                    wrong = int(numbers.min() if numbers.min() < 0 else numbers.max())
+                wrong = numbers[(numbers < 0) | (numbers >= count)]
+                if len(wrong):
                     raise InvalidInput(
-                        f"{self.name}: {split} names {what} {wrong}; expected 0 to {len(texts) - 1}"
+                        f"{self.name}: {split} names {what} {wrong[0]}; expected 0 to {count - 1}"
                     )
-        check_disjoint(self)
+        self._check_disjoint()
 
     def at(self, length: int) -> "Rankings":
         """The same queries with T candidates each: the positive and the T - 1 hardest negatives."""
         check_integer(f"{self.name}: length", length, at_least=2, at_most=self.train.length)
         return replace(self, train=self.train.at(length), validation=self.validation.at(length))
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """A hash of everything that a model may read."""
-        digest = hashlib.sha256()
-        parts = (
-            lists for split in (self.train, self.validation) for lists in (split.query, split.candidates)
+    @property
+    def content(self) -> tuple[np.ndarray, ...]:
+        """What a model may read, however texts are numbered: hashed texts, and labels, of both splits."""
+        queries, passages = self.queries.hashes(), self.passages.hashes()
+        return tuple(
+            part
+            for lists in (self.train, self.validation)
+            for part in (queries[lists.query], passages[lists.candidates], lists.label)
         )
-        texts = (part for all_of in (self.passages, self.queries) for part in (all_of.tokens, all_of.offsets))
-        for part in (*parts, self.train.label, self.validation.label, *texts):
-            digest.update(repr(part.shape).encode() + part.astype(np.int64).tobytes())
-        return digest.hexdigest()[:16]
 
+    def _check_disjoint(self) -> None:
+        """Refuse what would give answers away: texts in both splits, and negatives that equal their positive.
 
-def check_disjoint(rankings: Rankings) -> None:
-    """Refuse what would give answers away: texts in both splits, and negatives that equal their positive.
-
-    Texts are compared by their tokens: the same words under another number are the same text.
-    """
-    train, validation = rankings.train, rankings.validation
-    asked, alike = rankings.queries.first_alike(), rankings.passages.first_alike()
-    for what, in_both in (
-        ("query", shared(asked, train.query, validation.query)),
-        ("passage", shared(alike, train.passages, validation.passages)),
-    ):
-        if len(in_both):
-            raise InvalidInput(
-                f"{rankings.name}: train and validation share {what} {in_both[0]} ({len(in_both)} in all); "
-                "expected none"
-            )
-    for split, lists in (("train", train), ("validation", validation)):
-        twice = (alike[lists.negatives] == alike[lists.positive][:, None]).any(axis=1)
-        if twice.any():
-            raise InvalidInput(
-                f"{rankings.name}: {split} has a negative with the text of the positive for query "
-                f"{lists.query[twice][0]}; expected none"
-            )
-
-
-def shared(alike: np.ndarray, one: np.ndarray, other: np.ndarray) -> Integer[np.ndarray, " text"]:
-    """The texts, each by the first number with its tokens, that are on both sides."""
-    return np.intersect1d(alike[one], alike[other])
+        Texts are compared by their tokens: the same words under another number are the same text.
+        """
+        asked, alike = self.queries.first_alike(), self.passages.first_alike()
+        for what, train, validation in (
+            ("query", asked[self.train.query], asked[self.validation.query]),
+            ("passage", alike[self.train.passages], alike[self.validation.passages]),
+        ):
+            shared = np.intersect1d(train, validation)
+            if len(shared):
+                found = f"train and validation share {what} {shared[0]} ({len(shared)} in all)"
+                raise InvalidInput(f"{self.name}: {found}; expected none")
+        for split, lists in (("train", self.train), ("validation", self.validation)):
+            twice = (alike[lists.negatives] == alike[lists.positive][:, None]).any(axis=1)
+            if twice.any():
+                found = (
+                    f"{split} has a negative with the text of the positive for query {lists.query[twice][0]}"
+                )
+                raise InvalidInput(f"{self.name}: {found}; expected none")

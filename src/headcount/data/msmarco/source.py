@@ -42,7 +42,7 @@ class Options:
     """
 
     validation: Validation = "heldout"
-    train_queries: int | None = None
+    train_queries: int = TRAIN_QUERIES
     validation_queries: int | None = None
     length: int = 64
     negatives: Negatives = "bm25"
@@ -53,20 +53,10 @@ class Options:
     def __post_init__(self) -> None:
         check_choice("validation", self.validation, get_args(Validation))
         check_choice("negatives", self.negatives, get_args(Negatives))
-        for name, number in (
-            ("train_queries", self.train_queries),
-            ("validation_queries", self.validation_queries),
-        ):
-            if number is not None:
-                check_integer(name, number, at_least=1)
-        check_integer("length", self.length, at_least=2)
-        check_integer("pool", self.pool, at_least=0)
-        check_integer("seed", self.seed, at_least=0)
-
-    @property
-    def max_train(self) -> int:
-        """How many training queries to make lists for."""
-        return self.train_queries or TRAIN_QUERIES
+        for name, smallest in {"train_queries": 1, "length": 2, "pool": 0, "seed": 0}.items():
+            check_integer(name, getattr(self, name), at_least=smallest)
+        if self.validation_queries is not None:
+            check_integer("validation_queries", self.validation_queries, at_least=1)
 
     @property
     def max_validation(self) -> int:

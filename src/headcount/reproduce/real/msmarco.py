@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from headcount.data.msmarco.embeddings import frozen_embeddings
+from headcount.data.msmarco.embeddings import TABLES, frozen_embeddings
 from headcount.data.msmarco.loading import load as load_rankings
 from headcount.data.msmarco.negatives import Negatives
 from headcount.data.msmarco.source import SITE, Options
@@ -54,10 +54,10 @@ def load(
     """The rankings and the frozen embeddings of a folder, every query and passage as one vector."""
     length = max(QUICK_LENGTHS if quick else LENGTHS)
     rankings = load_rankings(folder, Options(length=length, tables=tables, negatives=negatives))
-    data = EmbeddedRankings.of(rankings, frozen_embeddings(tables or folder))
-    splits = (rankings.train, rankings.validation)
-    lists = [part for lists in splits for part in (lists.query, lists.candidates, lists.label)]
-    return RealData.read("msmarco", data, data.queries, data.passages, *lists)
+    embeddings = frozen_embeddings(tables or folder)
+    data = EmbeddedRankings.of(rankings, embeddings)
+    # The vectors in `data` are computed, and rounded differently on other machines.
+    return RealData.read("msmarco", data, *rankings.content, *(getattr(embeddings, name) for name in TABLES))
 
 
 def make(recipe: Recipe, data: RealData) -> Trials:
