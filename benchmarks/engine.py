@@ -9,8 +9,6 @@ maths: AdamW, warm-up and cosine, clipping, a validation pass every 100 steps. T
 engine's own start. Writes benchmarks/results/engine-<kind>.json.
 """
 
-import argparse
-import json
 import math
 import platform
 import time
@@ -22,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from recording import RESULTS, about, parser_of, write_json
 from torch import nn
 
 from headcount.engine.device import this_machine
@@ -33,9 +32,7 @@ from headcount.trials.machine import Machine
 from headcount.trials.planning import plan
 from headcount.trials.task_choice import TaskChoice
 from headcount.trials.training import Training
-from headcount.version import versions
 
-RESULTS = Path(__file__).parent / "results"
 LENGTH, HEADS = 128, 4
 
 
@@ -185,7 +182,7 @@ def measure(members: int, steps: int, torch_steps: int) -> dict[str, Any]:
     rate = product_rate(machine)
     reached = folded_flops(pack.architecture, training.training.batch_size) / ours
     return {
-        "machine": machine.name,
+        **about(f"torch {torch.__version__}", f"python {platform.python_version()}"),
         "kind": machine.kind,
         "length": LENGTH,
         "heads": HEADS,
@@ -200,14 +197,11 @@ def measure(members: int, steps: int, torch_steps: int) -> dict[str, Any]:
         "product_tflops": rate / 1e12,
         "engine_tflops": reached / 1e12,
         "fraction_of_product_rate": reached / rate,
-        "versions": f"{versions()}, torch {torch.__version__}, python {platform.python_version()}",
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     gpu = this_machine().kind == "gpu"
     parser.add_argument("--members", type=int, default=64 if gpu else 8)
     parser.add_argument("--steps", type=int, default=10_000 if gpu else 600)
@@ -215,9 +209,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     result = measure(arguments.members, arguments.steps, arguments.torch_steps)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    path = arguments.out / f"engine-{result['kind']}.json"
-    path.write_text(json.dumps(result, indent=2) + "\n")
+    write_json(arguments.out / f"engine-{result['kind']}.json", result)
     for name, value in result.items():
         print(f"{name:26} {value:.4g}" if isinstance(value, float) else f"{name:26} {value}")
 

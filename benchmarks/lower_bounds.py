@@ -4,7 +4,6 @@ Makes a fresh environment with exactly these versions, installs headcount into i
 and runs a few commands: help, bounds, a tiny sweep and a tiny estimate. Needs a package index.
 """
 
-import argparse
 import re
 import subprocess
 import sys
@@ -13,18 +12,9 @@ import tomllib
 import venv
 from pathlib import Path
 
+from loaded_modules import SPEC
+
 ROOT = Path(__file__).parent.parent
-SPEC = """
-[task]
-name = "max_sum"
-dimension = [2]
-[model]
-heads = [1, 2]
-[training]
-length = [4, 8]
-steps = 100
-train_samples = 200
-"""
 DATA = """
 import numpy as np
 x = np.random.default_rng(0).normal(size=(400, 4, 2))
@@ -47,8 +37,6 @@ def lowest() -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.parse_args()
     pins = lowest()
     print(*pins)
     with tempfile.TemporaryDirectory() as folder:
