@@ -12,7 +12,7 @@ from headcount.cluster import connection, run, worker
 from headcount.cluster import worker_pool as pool
 from headcount.cluster.connection import _set_token
 from headcount.cluster.description import here
-from headcount.cluster.reasons import reason_of
+from headcount.cluster.worker import reason_of
 from headcount.errors import ClusterLost, InvalidInput
 from headcount.running.events import FileProblem, Finished, GivenUp
 from headcount.trials.machine import Machine
@@ -36,7 +36,7 @@ class Stage:
         monkeypatch.setattr(pool, "Head", lambda: SimpleNamespace(answers=lambda: True))
         monkeypatch.setattr(pool.WorkerPool, "_query", lambda _, node: f"question to {node}")
         monkeypatch.setattr(pool, "_ready", lambda asked, _: [ref for ref in asked if self._answered(ref)])
-        monkeypatch.setattr(pool, "_answer", self._answer)
+        monkeypatch.setattr("ray.get", self._answer)
         monkeypatch.setattr(pool, "DISCOVERY_SECONDS", 0.0)
 
     def node(self, name: str, answer: object = None, *, workers: int = 1) -> None:
@@ -138,7 +138,7 @@ def test_a_node_too_small_for_a_member_does_not_refuse_the_sweep(stage: Stage) -
     assert sum(len(pack.trials) for pack in ended.value.value) == 2
     assert list(made.healthy) == ["good"]
     made.healthy["good"] = replace(CORE, memory=1 << 10)
-    with pytest.raises(TooLarge, match="one member needs"):
+    with pytest.raises(TooLarge, match="expected a member of at most"):
         list(run.plan_for_pool(trials, made, 60.0))
 
 

@@ -24,6 +24,7 @@ ONE_CORE = ("NPROC", "PJRT_NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "M
 # A worker allocates GPU memory as it needs it: Ray starts the next worker while the previous one is still
 # ending, and by default JAX would take most of the memory at once. Packs fill half of what JAX may take.
 AS_NEEDED = ("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+MAX_CHARACTERS = 300  # of a reason
 GPU_FIRST = "cuda,cpu"  # explicit, so that JAX reports why CUDA cannot be used
 
 _opened: dict[str, Payload] = {}  # the last one alone: a worker may serve many sweeps
@@ -79,6 +80,20 @@ def machine_of_worker(kind: DeviceKind) -> Machine:
     if kind == "gpu" and machine.lanes > 1:
         raise DeviceUnavailable(f"JAX finds {machine.lanes} GPUs, but Ray has reserved one")
     return replace(machine, lanes=1)
+
+
+def reason_of(error: BaseException) -> str:
+    r"""The type and message of an error in one line; where Ray wraps what a worker raised, of the latter.
+
+    >>> reason_of(ValueError("two\nlines"))
+    'ValueError: two lines'
+    """
+    cause = getattr(error, "cause", None)
+    found = cause if isinstance(cause, BaseException) else error
+    text = str(found).strip()
+    if "Traceback (most recent call last)" in text:  # whose last line has the type and the message
+        return text.splitlines()[-1].strip()[:MAX_CHARACTERS]
+    return f"{type(found).__name__}: {' '.join(text.split())}"[:MAX_CHARACTERS]
 
 
 def open_payload(payload: Sequence[Any]) -> list[Payload]:

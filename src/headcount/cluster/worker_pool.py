@@ -2,15 +2,14 @@
 
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from typing import Any
 
 from headcount.cluster.connection import Head
 from headcount.cluster.description import Description, describing, difference, here
 from headcount.cluster.payload import without_data
-from headcount.cluster.reasons import reason_of
-from headcount.cluster.worker import train_pack
+from headcount.cluster.worker import reason_of, train_pack
 from headcount.errors import InvalidInput
 from headcount.running.events import FileProblem
 from headcount.trials.machine import DeviceKind, Machine
@@ -100,11 +99,8 @@ class WorkerPool:
 
     def submit(self, pack: Pack, node: str, *, keep_models: bool) -> Any:
         """Send a pack to a node; returns the reference of its result."""
-        import ray
-
         if node not in self._tasks:
-            task = ray.remote(max_retries=0, **_resources(self.kind))(train_pack)
-            self._tasks[node] = task.options(scheduling_strategy=_affinity(node))
+            self._tasks[node] = self._on(node, train_pack)
         return self._tasks[node].remote(without_data(pack), self.kind, self.payload, keep_models)
 
     def refusal(self) -> str:
@@ -115,12 +111,15 @@ class WorkerPool:
         return f"no node of the cluster can be used; {self._name(node)}: {reason}"
 
     def _query(self, node: str) -> Any:
-        import ray
+        return self._on(node, describing()).remote(self.kind, self._versions, self.payload)
 
-        query = ray.remote(max_retries=0, **_resources(self.kind))(describing())
-        return query.options(scheduling_strategy=_affinity(node)).remote(
-            self.kind, self._versions, self.payload
-        )
+    def _on(self, node: str, function: Callable[..., Any]) -> Any:
+        """The function as a Ray task that one worker of the node runs, once."""
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        task = ray.remote(max_retries=0, num_cpus=1, num_gpus=int(self.kind == "gpu"))(function)
+        return task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
 
     def _receive(self, reference: Any) -> str:
         """Process a node's description; returns the message about a node that is excluded."""
@@ -128,7 +127,7 @@ class WorkerPool:
 
         node = self.pending.pop(reference)
         try:
-            description: Description = _answer(reference)
+            description: Description = ray.get(reference)
         except ray.exceptions.RayTaskError as error:
             return self.exclude(node, f"cannot run headcount: {reason_of(error)}")
         except ray.exceptions.RayError as error:
@@ -187,33 +186,13 @@ def nodes() -> list[Node]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def _answer(reference: Any) -> Description:
-    import ray
-
-    answer: Description = ray.get(reference)
-    return answer
-
-
 def _ready(references: Iterable[Any], wait: float) -> list[Any]:
     import ray
 
     pending = list(references)
-    if not pending:
-        return []
-    ready: list[Any] = ray.wait(pending, num_returns=len(pending), timeout=wait)[0]
-    return ready
+    return list(ray.wait(pending, num_returns=len(pending), timeout=wait)[0]) if pending else []
 
 
 def _workers_of(node: Node, kind: DeviceKind) -> int:
     cores, cards = (int(node["Resources"].get(name, 0)) for name in ("CPU", "GPU"))
     return min(cores, cards) if kind == "gpu" else cores
-
-
-def _resources(kind: DeviceKind) -> dict[str, int]:
-    return {"num_cpus": 1, "num_gpus": 1 if kind == "gpu" else 0}
-
-
-def _affinity(node: str) -> Any:
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    return NodeAffinitySchedulingStrategy(node, soft=False)

@@ -10,7 +10,7 @@ import typer
 from headcount.commands.options import AsJson
 
 if TYPE_CHECKING:
-    from headcount.results.merge import Contradiction, Merged
+    from headcount.results.merge import Contradiction
 
 MAX_NAMED = 20
 
@@ -52,9 +52,16 @@ def merge(
     for problem in made.problems:
         print(f"headcount: {problem}", file=sys.stderr)
     if as_json:
-        print(json.dumps(_as_json(made), indent=2))
-    else:
-        _show(made)
+        members = {str(folder): count for folder, count in made.members.items()}
+        numbers = {"out": str(made.out), "trials": made.trials, "shared": made.shared, "models": made.models}
+        print(json.dumps({**numbers, "folders": members, "problems": list(made.problems)}, indent=2))
+        return
+    for folder, count in made.members.items():
+        print(f"{count:>9,} in {folder}")
+    print(
+        f"{made.trials:>9,} trials altogether in {made.out}: {made.shared:,} of them from more than one "
+        f"folder, {made.models:,} with a kept model."
+    )
 
 
 def _name(error: "Contradiction") -> None:
@@ -63,23 +70,3 @@ def _name(error: "Contradiction") -> None:
         print(f"headcount: {conflict.line()}", file=sys.stderr)
     if len(error.conflicts) > MAX_NAMED:
         print(f"headcount: and {len(error.conflicts) - MAX_NAMED:,} more", file=sys.stderr)
-
-
-def _as_json(made: "Merged") -> dict[str, object]:
-    return {
-        "out": str(made.out),
-        "trials": made.trials,
-        "shared": made.shared,
-        "models": made.models,
-        "folders": {str(folder): members for folder, members in made.members.items()},
-        "problems": list(made.problems),
-    }
-
-
-def _show(made: "Merged") -> None:
-    for folder, members in made.members.items():
-        print(f"{members:>9,} in {folder}")
-    print(
-        f"{made.trials:>9,} trials altogether in {made.out}: {made.shared:,} of them from more than one "
-        f"folder, {made.models:,} with a kept model."
-    )
