@@ -10,21 +10,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from headcount.data.arrays import DataSet, data_set
-from headcount.tasks.library import (
-    bowls,
-    bowls_product,
-    bowls_ratio,
-    bowls_several,
-    bowls_soft_maximum,
-    extremes,
-    max_sum,
-)
+from headcount.tasks import library
 from headcount.tasks.placement import place_directions, place_wells
 from headcount.tasks.positions import position_sets
 from headcount.tasks.retrieval import RetrievalTask
@@ -215,33 +208,27 @@ NOISES = (0.02, 0.05, 0.03)
 
 def reported() -> Iterator[Known]:
     """Maxima along directions, nearness to wells, subsets of positions, outer functions, vectors, labels."""
-    makers: dict[str, Callable[..., RetrievalTask]] = {
-        "directions": max_sum,
-        "wells": bowls,
-        "subsets": lambda dimension, **more: max_sum(
-            dimension=dimension, positions=[("even", "odd", "all")[i % 3] for i in range(dimension)], **more
-        ),
-        "product": bowls_product,
-        "ratio": bowls_ratio,
-        "soft maximum": bowls_soft_maximum,
-        "vector": bowls_several,
+
+    def subsets(dimension: int, **more: Any) -> RetrievalTask:
+        positions = [("even", "odd", "all")[i % 3] for i in range(dimension)]
+        return library.max_sum(dimension=dimension, positions=positions, **more)
+
+    plan: dict[str, tuple[Callable[..., RetrievalTask], tuple[int, ...]]] = {
+        "directions": (library.max_sum, (1, 2, 3, 4, 5, 6)),
+        "wells": (library.bowls, (1, 2, 3, 4, 5, 6)),
+        "subsets": (subsets, (2, 3, 4, 6)),
+        "product": (library.bowls_product, (2, 3, 5)),
+        "ratio": (library.bowls_ratio, (2, 4)),
+        "soft maximum": (library.bowls_soft_maximum, (2, 3)),
+        "vector": (library.bowls_several, (1, 2, 3, 5)),
     }
 
     def made(family: str, dimension: int, seed: int) -> RetrievalTask:
         # Two widths of tokens and no more, so that members of many tasks share a program.
-        return makers[family](dimension=dimension, token_dim=3 if dimension <= 3 else 6, seed=seed)
+        return plan[family][0](dimension=dimension, token_dim=3 if dimension <= 3 else 6, seed=seed)
 
-    plan = {
-        "directions": (1, 2, 3, 4, 5, 6),
-        "wells": (1, 2, 3, 4, 5, 6),
-        "subsets": (2, 3, 4, 6),
-        "product": (2, 3, 5),
-        "ratio": (2, 4),
-        "soft maximum": (2, 3),
-        "vector": (1, 2, 3, 5),
-    }
     turn = 0
-    for family, dimensions in plan.items():
+    for family, (_, dimensions) in plan.items():
         for dimension in dimensions:
             for noisy in (False, True):
                 if noisy and turn % 3 == 2 and family not in ("directions", "wells"):
@@ -252,7 +239,9 @@ def reported() -> Iterator[Known]:
                 task = made(family, dimension, 100 + turn + 1_000 * DRAW)
                 name = f"{family} D{dimension}{' with noise' if noisy else ''}"
                 yield Known(name, family, dimension, of_task(task), length, samples, noise, seed=DRAW)
-    yield Known("extremes D2", "extremes", 2, of_task(extremes()), *SIZES[3 * DRAW % len(SIZES)], seed=DRAW)
+    yield Known(
+        "extremes D2", "extremes", 2, of_task(library.extremes()), *SIZES[3 * DRAW % len(SIZES)], seed=DRAW
+    )
     for place, (family, dimension, classes) in enumerate(
         (kind, dimension, classes)
         for kind in ("directions", "wells")

@@ -12,6 +12,7 @@ engine's own start. Writes benchmarks/results/engine-<kind>.json.
 import math
 import platform
 import time
+import timeit
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -146,12 +147,7 @@ def product_rate(machine: Machine) -> float:
     left = jax.random.normal(jax.random.PRNGKey(0), (size, size))
     product = jax.jit(lambda a: jnp.matmul(a, a, precision="highest"))
     product(left).block_until_ready()
-    timed = []
-    for _ in range(5):
-        began = time.perf_counter()
-        product(left).block_until_ready()
-        timed.append(time.perf_counter() - began)
-    return 2 * size**3 / min(timed)
+    return 2 * size**3 / min(timeit.repeat(lambda: product(left).block_until_ready(), number=1))
 
 
 def folded_flops(architecture: Architecture, batch_size: int) -> float:

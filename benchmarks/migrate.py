@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from recording import RESULTS
 
 from headcount.results.files import write_whole
 from headcount.results.schema import renamed_trials, upgraded
-
-RESULTS = Path(__file__).parent / "results"
 
 
 def migrate(path: Path) -> dict[str, str]:

@@ -11,7 +11,6 @@ call, which adds to the files. The same for msmarco.
 
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,9 +36,11 @@ def main() -> None:
     item = REAL_ITEMS[chosen.name].at(chosen.data, quick=chosen.quick)
     recipe = QUICK if chosen.quick else FULL.with_seeds(item.seeds)
     grid, out = item.named(recipe)[GRID], chosen.out / chosen.name
+    written = [path] if (path := out.with_suffix(".parquet")).exists() else []
+    earlier = [pd.read_parquet(path).drop(columns="variant") for path in written]
     with TemporaryDirectory() as both:
         store = Store(linked(chosen.folders, Path(both)))
-        found = pd.concat([store.frame(), *written_before(out)]).drop_duplicates("trial")
+        found = pd.concat([store.frame(), *earlier]).drop_duplicates("trial")
         rows = item.rows(found, recipe)
         trained = set(rows["trial"])
         for variant, trials in item.named(recipe).items():
@@ -57,12 +58,6 @@ def main() -> None:
     write_whole(out.with_suffix(".parquet"), lambda file: rows.to_parquet(file))
     for verdict in (*item.judge(rows), *closer):
         print(verdict)
-
-
-def written_before(out: Path) -> Iterator[pd.DataFrame]:
-    """The members of an earlier call."""
-    if out.with_suffix(".parquet").exists():
-        yield pd.read_parquet(out.with_suffix(".parquet")).drop(columns="variant")
 
 
 def linked(folders: list[Path], both: Path) -> Path:

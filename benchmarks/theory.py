@@ -48,9 +48,7 @@ def main() -> None:
     result = {
         **about(),
         "specialise": {
-            "dimension": 4,
-            "token_dim": 2,
-            "length": 64,
+            **{"dimension": 4, "token_dim": 2, "length": 64},
             "epsilon": made.epsilon,
             "build_seconds": built - began,
             "measure_seconds": measured - built,
@@ -59,9 +57,7 @@ def main() -> None:
         },
         "pigeonhole": {
             "candidates": pair.candidates,
-            "heads": 3,
-            "head_dim": 8,
-            "length": 64,
+            **{"heads": 3, "head_dim": 8, "length": 64},
             "seconds": binned - measured,
             "epsilon": pair.epsilon,
             "target_gap": pair.target_gap,

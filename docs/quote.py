@@ -23,7 +23,6 @@ from headcount.report.panel_chart import panels_chart
 from headcount.report.picture import save_chart
 from headcount.reproduce.catalogue import ITEMS, REAL_ITEMS
 from headcount.reproduce.claims import Verdict
-from headcount.reproduce.item import Item
 from headcount.reproduce.page import columns, written
 from headcount.reproduce.polishing import to_polish
 from headcount.reproduce.recipe import FULL
@@ -31,6 +30,7 @@ from headcount.reproduce.recipe import FULL
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 NOT_RUN = "(Not run in full yet.)"
+ALL_ITEMS = {**ITEMS, **REAL_ITEMS}
 
 
 def table(names: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
@@ -139,22 +139,21 @@ def rates() -> str:
 
 def reproduced(name: str) -> str:
     """The verdicts on an item, its picture, and its cells beside the paper's, folded away."""
-    item, rows = ITEMS[name], _rows_of(name)
-    return NOT_RUN if rows is None else _verdicts(item, rows, item.judge(rows))
-
-
-def reproduced_on_real_data(name: str) -> str:
-    """The same of an experiment on data that users have to bring."""
-    item, rows = REAL_ITEMS[name], _real_rows_of(name)
+    item, rows = ALL_ITEMS[name], _rows_of(name)
     if rows is None:
         return NOT_RUN
-    closer = [Verdict(**verdict) for verdict in _json(f"{name}.json")["closer"]]
-    return _verdicts(item, rows, [*item.judge(rows), *closer])
+    closer = _json(f"{name}.json")["closer"] if name in REAL_ITEMS else ()
+    verdicts = (*item.judge(rows), *(Verdict(**verdict) for verdict in closer))
+    lines = [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in verdicts]
+    lines += ["", f"![{item.title}](reproduced/{name}.svg)", "", "<details><summary>All cells</summary>"]
+    for panel in item.panels(rows):
+        lines += ["", f"{panel.title}:", "", table(columns(panel), written(panel))]
+    return "\n".join([*lines, "", "</details>"])
 
 
 def bm25() -> str:
     """What the re-rankers are up against, in a sentence."""
-    rows, alone = _real_rows_of("msmarco"), _json("msmarco.json")["bm25_right"]
+    rows, alone = _rows_of("msmarco"), _json("msmarco.json")["bm25_right"]
     assert rows is not None
     right = 1 - rows[rows["variant"] == "grid"].groupby(["length", "heads"])["validation_error"].mean()
     return (
@@ -179,15 +178,6 @@ def vit() -> str:
             rows.append((f"{precision}, {split} accuracy", *right, ""))
     text = table(("", "eager PyTorch", "here", "ratio"), rows).replace("|  |", "| |")
     return f"{text}\n\n({found['machine']}, {found['steps']:,} steps.)"
-
-
-def _verdicts(item: Item, rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
-    name = item.name
-    lines = [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in verdicts]
-    lines += ["", f"![{item.title}](reproduced/{name}.svg)", "", "<details><summary>All cells</summary>"]
-    for panel in item.panels(rows):
-        lines += ["", f"{panel.title}:", "", table(columns(panel), written(panel))]
-    return "\n".join([*lines, "", "</details>"])
 
 
 def dimension(name: str) -> str:
@@ -269,16 +259,13 @@ def ten_million() -> str:
 @cache
 def _rows_of(name: str) -> pd.DataFrame | None:
     """An item's rows, where all of its members were trained."""
+    if name in REAL_ITEMS:  # benchmarks/real.py writes complete ones alone
+        path = RESULTS / f"{name}.parquet"
+        return pd.read_parquet(path) if path.exists() else None
     item, frame = ITEMS[name], pd.read_parquet(RESULTS / "reproduce.parquet")
     if {trial.id for trial in item.trials(FULL)} - set(frame["trial"]):
         return None
     return item.rows(frame, FULL, [wanted for _, wanted in to_polish(item, FULL, frame)])
-
-
-def _real_rows_of(name: str) -> pd.DataFrame | None:
-    """The rows that benchmarks/real.py wrote, once all members were trained."""
-    path = RESULTS / f"{name}.parquet"
-    return pd.read_parquet(path) if path.exists() else None
 
 
 def _json(name: str) -> dict[str, Any]:
@@ -291,20 +278,10 @@ QUOTES: dict[str, Callable[[], str]] = {
     "digits": partial(estimated, "digits"),
     "dimension": partial(dimension, "dimension"),
     "dimension_cpu": partial(dimension, "dimension-cpu"),
-    "exactness": exactness,
-    "bm25": bm25,
-    "vit": vit,
-    "engine": engine,
-    "constructions": constructions,
-    "collisions": collisions,
-    "built": built,
-    "density": density,
     "density_2": partial(density, "density-2"),
-    "rates": rates,
-    "cluster": cluster,
-    "ten_million": ten_million,
-    **{f"reproduced_{name}": partial(reproduced, name) for name in ITEMS},
-    **{f"reproduced_{name}": partial(reproduced_on_real_data, name) for name in REAL_ITEMS},
+    **{quote.__name__: quote for quote in (exactness, bm25, vit, engine, constructions, collisions)},
+    **{quote.__name__: quote for quote in (built, density, rates, cluster, ten_million)},
+    **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
 }
 
 
@@ -334,10 +311,8 @@ def main() -> None:
     found, title = _json("collisions.json")["collisions"], "max_sum, D = 4, d = 4"
     save_chart(collisions_chart(found, dimension=4, title=title), docs / "theory" / "collisions.svg")
     (docs / "reproduced").mkdir(exist_ok=True)
-    found_rows = ((item, _rows_of(name)) for name, item in ITEMS.items())
-    real_rows = ((item, _real_rows_of(name)) for name, item in REAL_ITEMS.items())
-    for item, rows in (*found_rows, *real_rows):
-        if rows is not None:
+    for name, item in ALL_ITEMS.items():
+        if (rows := _rows_of(name)) is not None:
             save_chart(panels_chart(item.panels(rows)), docs / "reproduced" / f"{item.name}.svg")
 
 

@@ -11,8 +11,8 @@ from tiny import tiny_grid
 from headcount.cluster import connection, run, worker
 from headcount.cluster import worker_pool as pool
 from headcount.cluster.connection import _set_token
-from headcount.cluster.description import here
 from headcount.cluster.worker import reason_of
+from headcount.cluster.worker_pool import here
 from headcount.errors import ClusterLost, InvalidInput
 from headcount.running.events import FileProblem, Finished, GivenUp
 from headcount.trials.machine import Machine

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from headcount.cluster.payload import Payload, unpack
+from headcount.cluster.payload import Payload, unpack, with_data
 from headcount.engine.device import this_machine
 from headcount.engine.trainers import trainer_of
 from headcount.results.store import write_model
@@ -46,7 +46,7 @@ def train_pack(pack: Pack, kind: DeviceKind, payload: Sequence[Any], keep_models
     """The pack, trained on this worker from its first step to its last."""
     machine = machine_of_worker(kind)
     for opened in open_payload(payload):
-        pack = opened.give_data(pack)
+        pack = with_data(pack, opened.data)
     began = time.perf_counter()
     training = trainer_of(pack.trials[0]).train(pack, machine)
     training.finish()

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from headcount.cluster.connection import Head
-from headcount.cluster.description import Description, describing, difference, here
-from headcount.cluster.payload import without_data
+from headcount.cluster.payload import with_data
 from headcount.cluster.worker import reason_of, train_pack
 from headcount.errors import InvalidInput
 from headcount.running.events import FileProblem
@@ -21,6 +20,7 @@ MAX_FAILURES_IN_A_ROW = 3  # of one worker of a node, before the node is exclude
 MIN_MEMORY = 0.5  # share of the memory that packs were planned for: members fill only a part of it
 
 Node = dict[str, Any]
+Description = dict[str, Any]  # how a node describes itself before it gets any packs
 
 
 class WorkerPool:
@@ -101,7 +101,7 @@ class WorkerPool:
         """Send a pack to a node; returns the reference of its result."""
         if node not in self._tasks:
             self._tasks[node] = self._on(node, train_pack)
-        return self._tasks[node].remote(without_data(pack), self.kind, self.payload, keep_models)
+        return self._tasks[node].remote(with_data(pack, {}), self.kind, self.payload, keep_models)
 
     def refusal(self) -> str:
         """Why no node can be used."""
@@ -196,3 +196,55 @@ def _ready(references: Iterable[Any], wait: float) -> list[Any]:
 def _workers_of(node: Node, kind: DeviceKind) -> int:
     cores, cards = (int(node["Resources"].get(name, 0)) for name in ("CPU", "GPU"))
     return min(cores, cards) if kind == "gpu" else cores
+
+
+def describing() -> Callable[..., Description]:
+    """The function with which a process describes itself.
+
+    It is nested so that Ray pickles it by value: a worker may have no headcount to import it from.
+    """
+
+    def describe(
+        kind: str | None = None, expected: object = None, payload: tuple[Any, ...] = ()
+    ) -> Description:
+        import platform
+        from importlib.metadata import PackageNotFoundError, version
+
+        found = {"Python": ".".join(platform.python_version_tuple()[:2])}
+        for package in ("headcount", "jax", "jaxlib", "optax", "equinox"):
+            try:
+                found[package] = version(package)
+            except PackageNotFoundError:
+                found[package] = "missing"
+        try:
+            from headcount.version import __version__
+
+            found["headcount"] = __version__
+        except ImportError:
+            pass
+        description: Description = {"versions": found, "machine": None}
+        if kind is not None and found == expected:
+            from headcount.cluster.worker import machine_of_worker, open_payload
+
+            description["machine"] = machine_of_worker(kind)
+            open_payload(payload)
+        return description
+
+    return describe
+
+
+def here() -> dict[str, str]:
+    """The versions of this process, which every worker must have."""
+    versions: dict[str, str] = describing()()["versions"]
+    return versions
+
+
+def difference(there: dict[str, str], ours: dict[str, str]) -> str:
+    """How versions differ from ours, in words; empty where they agree.
+
+    >>> difference({"jax": "0.9", "optax": "1"}, {"jax": "0.10", "optax": "1"})
+    'expected jax 0.10 as on the driver, got jax 0.9'
+    """
+    different = [name for name in ours if there[name] != ours[name]]
+    theirs, wanted = (", ".join(f"{name} {of[name]}" for name in different) for of in (there, ours))
+    return f"expected {wanted} as on the driver, got {theirs}" if different else ""

@@ -66,9 +66,9 @@ def collide(
         training=Training(steps=steps - steps % 100, train_samples=train_samples),
     )
     trials = list(grid.trials())
-    options = {"dimension": dimension, "token-dim": token_dim, "length": grid.length, "max-heads": max_heads}
-    options |= {"steps": steps, "train-samples": train_samples, "seeds": seeds, "pairs": pairs}
-    options |= {"candidates": candidates, "seed": seed, "out": out}
+    options: dict[str, Any] = {"dimension": dimension, "token-dim": token_dim, "length": grid.length}
+    options |= {"max-heads": max_heads, "steps": steps, "train-samples": train_samples, "seeds": seeds}
+    options |= {"pairs": pairs, "candidates": candidates, "seed": seed, "out": out}
     command = _command(task, options)
     store = Store(out)
     train_in_view(trials, store, command=command, quiet=as_json, keep_models=True)

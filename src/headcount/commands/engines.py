@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -68,9 +68,7 @@ class Engine:
         from headcount.cluster.run import run_on_ray
 
         where = "starting Ray on this machine" if self.address is None else f"asking for {self.address}"
-        console = Console(stderr=True)
-        shows = console.is_terminal and not quiet
         with ExitStack() as stack:
-            with console.status(where) if shows else nullcontext():
+            with Console(stderr=True, quiet=quiet).status(where):
                 stack.enter_context(connected(self.address))
             yield run_on_ray

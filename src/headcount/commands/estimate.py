@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headcount.commands.options import AsJson, Out, check_writable
+from headcount.commands.options import AsJson, Out
 from headcount.errors import InvalidInput
 from headcount.validation import shown as short
 
@@ -44,7 +44,7 @@ def estimate(
     from headcount.data.files import load
     from headcount.estimate.evidence import estimate_of
     from headcount.estimate.study import Study
-    from headcount.results.files import write_whole
+    from headcount.results.files import check_writable, write_whole
 
     began = time.perf_counter()
     samples = load(data, target=target)  # type: ignore[arg-type]  # `load` refuses an unknown one
@@ -53,7 +53,7 @@ def estimate(
         f"--{'' if positions else 'no-'}positions --max-heads {max_heads} --seed {seed}"
     )
     study = Study.of(samples, out, max_heads=max_heads, positions=positions, seed=seed)
-    check_writable(out)
+    check_writable("--out", out)
     _check_same_data(study)
     study.check()
     early_shown = False
@@ -108,16 +108,9 @@ def _write_page(study: "Study", found: "Estimate", *, command: str) -> None:
     from headcount.report.estimation import Pictures, write_estimate
 
     member, weights = attention(study, found.recommended_heads)
-    write_estimate(
-        found,
-        study.early_estimate(),
-        study.data,
-        member,
-        Pictures(salience_of(study).counts(SALIENT), weights),
-        study.frame(),
-        study.store.page,
-        command=command,
-    )
+    pictures = Pictures(salience_of(study).counts(SALIENT), weights)
+    early, frame, page = study.early_estimate(), study.frame(), study.store.page
+    write_estimate(found, early, study.data, member, pictures, frame, page, command=command)
 
 
 def _show(found: "Estimate") -> None:

@@ -3,14 +3,11 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from headcount.commands.options import AsJson
-
-if TYPE_CHECKING:
-    from headcount.results.merge import Contradiction
 
 MAX_NAMED = 20
 
@@ -47,7 +44,10 @@ def merge(
         with Console(stderr=True, quiet=as_json).status("looking at the folders") as status:
             made = join(folders, out, status.update, strict=strict)
     except Contradiction as error:
-        _name(error)
+        for conflict in error.conflicts[1:MAX_NAMED]:  # the error itself names the first
+            print(f"headcount: {conflict.line()}", file=sys.stderr)
+        if len(error.conflicts) > MAX_NAMED:
+            print(f"headcount: and {len(error.conflicts) - MAX_NAMED:,} more", file=sys.stderr)
         raise
     for problem in made.problems:
         print(f"headcount: {problem}", file=sys.stderr)
@@ -62,11 +62,3 @@ def merge(
         f"{made.trials:>9,} trials altogether in {made.out}: {made.shared:,} of them from more than one "
         f"folder, {made.models:,} with a kept model."
     )
-
-
-def _name(error: "Contradiction") -> None:
-    """A line for each conflict but the first, which the error itself names."""
-    for conflict in error.conflicts[1:MAX_NAMED]:
-        print(f"headcount: {conflict.line()}", file=sys.stderr)
-    if len(error.conflicts) > MAX_NAMED:
-        print(f"headcount: and {len(error.conflicts) - MAX_NAMED:,} more", file=sys.stderr)

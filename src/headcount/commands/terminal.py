@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Iterable
-from types import TracebackType
 
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
@@ -78,9 +77,7 @@ class LiveGrid:
             self.live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.live.stop()
 
     def show(self, event: Event) -> None:

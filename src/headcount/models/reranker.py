@@ -4,7 +4,6 @@ Tokens come from a frozen embedding. There are no positions, so the order of the
 """
 
 from dataclasses import dataclass
-from typing import Self
 
 import equinox as eqx
 import jax
@@ -136,19 +135,15 @@ class Scorer(eqx.Module):
             return states @ jnp.asarray(self.score)
 
 
-class AroundScorer(eqx.Module):
-    """What both re-rankers hold."""
+class Reranker(eqx.Module):
+    """One token for the query and one for each candidate."""
 
     scorer: Scorer
 
     @classmethod
-    def initialise(cls, shape: RerankerShape, seed: int) -> Self:
+    def initialise(cls, shape: RerankerShape, seed: int) -> "Reranker":
         """A model at its random start: the same for the same seed on every machine."""
         return cls(Scorer.initialise(shape, seed))
-
-
-class Reranker(AroundScorer):
-    """One token for the query and one for each candidate."""
 
     def __call__(
         self,
@@ -165,8 +160,15 @@ class Reranker(AroundScorer):
         return self.scorer.scores(self.scorer.states(tokens, of_query, key=key)[:, 1:])
 
 
-class JoinedReranker(AroundScorer):
+class JoinedReranker(eqx.Module):
     """All tokens of the query and of the candidates, joined into one sequence."""
+
+    scorer: Scorer
+
+    @classmethod
+    def initialise(cls, shape: RerankerShape, seed: int) -> "JoinedReranker":
+        """A model at its random start: the same for the same seed on every machine."""
+        return cls(Scorer.initialise(shape, seed))
 
     def __call__(
         self,
