@@ -230,8 +230,7 @@ PARTS: dict[str, Callable[..., dict[str, Any]]] = {"planning": planning, "flat":
 def _apart(*part: str) -> dict[str, Any]:
     """A part in a process of its own."""
     command = [sys.executable, __file__, "--alone", *part]
-    found: dict[str, Any] = json.loads(subprocess.check_output(command))
-    return found
+    return json.loads(subprocess.check_output(command))
 
 
 def main() -> None:

@@ -67,8 +67,7 @@ class Command:
             done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
         if done.returncode:
             sys.exit(done.stderr)
-        names: list[str] = json.loads(done.stdout.splitlines()[-1])
-        return names
+        return json.loads(done.stdout.splitlines()[-1])
 
 
 REAL = ("headcount.reproduce.real", "headcount.data.cifar10", "headcount.data.msmarco")

@@ -69,8 +69,7 @@ class TorchVit(nn.Module):
         tokens = self.embedding(grid.transpose(2, 3).reshape(len(images), -1, patch * patch * 3))
         first = self.class_token.expand(len(images), -1, -1)
         tokens = self.dropout(torch.cat([first, tokens], dim=1) + self.positions)
-        scores: torch.Tensor = self.head(self.encoder(tokens)[:, 0])
-        return scores
+        return self.head(self.encoder(tokens)[:, 0])
 
 
 def trained_by_torch(

@@ -269,8 +269,7 @@ def _rows_of(name: str) -> pd.DataFrame | None:
 
 
 def _json(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((RESULTS / name).read_text())
-    return found
+    return json.loads((RESULTS / name).read_text())
 
 
 QUOTES: dict[str, Callable[[], str]] = {

@@ -235,8 +235,7 @@ def describing() -> Callable[..., Description]:
 
 def here() -> dict[str, str]:
     """The versions of this process, which every worker must have."""
-    versions: dict[str, str] = describing()()["versions"]
-    return versions
+    return describing()()["versions"]
 
 
 def difference(there: dict[str, str], ours: dict[str, str]) -> str:
