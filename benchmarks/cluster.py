@@ -23,16 +23,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from statistics import median
 from typing import Any, cast
 
 import numpy as np
+from recording import RESULTS, about, parser_of, write_json
 
 from headcount.cluster.connection import connected
 from headcount.cluster.run import plan_for, run_on_ray
 from headcount.commands.specfile import load
-from headcount.results.files import write_whole
 from headcount.results.store import Store
 from headcount.running.executor import Finished, GivenUp, Planned, left_to_do, run
 from headcount.trials.grid import Grid
@@ -41,10 +42,9 @@ from headcount.trials.pack import Pack
 from headcount.trials.row import Outcome, Row
 from headcount.trials.task_choice import TaskChoice, Training
 from headcount.trials.trial import Trial
-from headcount.version import versions
 
-RESULTS = Path(__file__).parent / "results"
 STEPS = 1_800
+STEPS_A_SECOND = 150  # stated: it cuts the sweep into packs of about two members, however many their steps
 MAX_MEMBERS = 512
 IMAGINED_WORKERS = 64
 MANY = """\
@@ -85,12 +85,7 @@ def timed(engine: str, steps: int) -> dict[str, Any]:
             this_machine()
             return _timed(run(trials, store), store, began)
         with connected():
-            return _timed(run_on_ray(trials, store, pack_seconds=pack_seconds(steps)), store, began)
-
-
-def pack_seconds(steps: int) -> float:
-    """A stated time that cuts the sweep into packs of about two members, however many steps they make."""
-    return steps / 150
+            return _timed(run_on_ray(trials, store, pack_seconds=steps / STEPS_A_SECOND), store, began)
 
 
 def _timed(events: Any, store: Store, began: float) -> dict[str, Any]:
@@ -127,7 +122,7 @@ def overhead(*, steps: int, rounds: int) -> dict[str, Any]:
     return {
         "members": runs["ray"][0]["members"],
         "steps": steps,
-        "pack_seconds": pack_seconds(steps),
+        "pack_seconds": steps / STEPS_A_SECOND,
         "runs": runs,
         "local_seconds": local,
         "ray_seconds": ray,
@@ -231,15 +226,11 @@ PARTS: dict[str, Callable[..., dict[str, Any]]] = {"planning": planning, "flat":
 def _apart(*part: str) -> dict[str, Any]:
     """A part in a process of its own."""
     command = [sys.executable, __file__, "--alone", *part]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return json.loads(subprocess.check_output(command))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("parts", nargs="*", default=["overhead", *PARTS])
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--rounds", type=int, default=1, help="of the overhead")
@@ -253,19 +244,14 @@ def main() -> None:
         found = timed(engine[0], steps) if part == "timed" else PARTS[part](short=given.short)
         print(json.dumps(found))
         return
-    machine = this_machine()
-    path = given.out / f"cluster-{machine.kind}.json"
+    path = given.out / f"cluster-{this_machine().kind}.json"
     kept = json.loads(path.read_text()) if path.exists() else {}
     for part in given.parts:
         if part == "overhead":
             kept[part] = overhead(steps=steps, rounds=1 if given.short else given.rounds)
         else:
             kept[part] = _apart(part, *(["--short"] if given.short else []))
-    import ray
-
-    result = {**kept, "machine": machine.name, "versions": f"{versions()}, ray {ray.__version__}"}
-    write_whole(path, lambda file: file.write((json.dumps(result, indent=2) + "\n").encode()))
-    print(json.dumps(result, indent=2))
+    print(write_json(path, {**kept, **about(f"ray {version('ray')}")}), end="")
 
 
 if __name__ == "__main__":

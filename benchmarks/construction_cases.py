@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 from headcount.tasks.registry import build
@@ -49,14 +50,12 @@ class Case:
 
 def cases() -> Iterator[Case]:
     """Every case; those of `memorise` that do not fit into memory are in the table too, to be refused."""
-    for construction in ("specialise", "memorise"):
-        for name, dimension, token_dim in _tasks():
-            for length in LENGTHS:
-                for positions in ("all", "first half", "both halves"):
-                    if positions == "both halves" and dimension == 1:
-                        continue
-                    for epsilon in _epsilons(name, dimension):
-                        yield Case(construction, name, dimension, token_dim, length, positions, epsilon)
+    sets = ("all", "first half", "both halves")
+    for construction, task, length, positions in product(("specialise", "memorise"), _tasks(), LENGTHS, sets):
+        name, dimension, _ = task
+        if positions != "both halves" or dimension > 1:
+            for epsilon in _epsilons(name, dimension):
+                yield Case(construction, *task, length, positions, epsilon)
 
 
 def quick() -> Iterator[Case]:
@@ -72,16 +71,12 @@ def quick() -> Iterator[Case]:
 
 
 def _tasks() -> Iterator[tuple[str, int, int]]:
-    for token_dim in (1, 2, 3):
-        for dimension in range(1, 7):
-            yield "bowls", dimension, token_dim
-    for token_dim in (1, 2, 3, 4):
-        for dimension in range(1, 7):
-            yield "max_sum", dimension, token_dim
+    for name, token_dims in (("bowls", (1, 2, 3)), ("max_sum", (1, 2, 3, 4))):
+        for token_dim, dimension in product(token_dims, range(1, 7)):
+            yield name, dimension, token_dim
     yield "extremes", 2, 1
-    for name in OUTERS:
-        for dimension in (1, 2, 3):
-            yield name, dimension, 2
+    for name, dimension in product(OUTERS, (1, 2, 3)):
+        yield name, dimension, 2
 
 
 def _epsilons(name: str, dimension: int) -> tuple[float, ...]:

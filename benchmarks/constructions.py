@@ -9,7 +9,6 @@
 Writes benchmarks/results/constructions.json.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -21,16 +20,14 @@ from typing import Any
 
 import jax
 from construction_cases import Case, cases, quick
+from recording import RESULTS, about, parser_of
 
 from headcount.errors import InvalidInput
 from headcount.results.files import write_whole
 from headcount.theory.constructions.construction import Construction
 from headcount.theory.constructions.memorise import memorise
 from headcount.theory.constructions.specialise import specialise
-from headcount.trials.machine import this_machine
-from headcount.version import versions
 
-RESULTS = Path(__file__).parent / "results" / "constructions.json"
 # A sixth of what `memorise` allows by default: the ascents over all cases would take hours otherwise.
 MAKERS: dict[str, Callable[..., Construction]] = {
     "specialise": specialise,
@@ -77,10 +74,6 @@ def joined(parts: list[dict[str, Any]]) -> dict[str, str]:
     }
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    return list(json.loads(path.read_text())["rows"]) if path.exists() else []
-
-
 def broken(rows: list[dict[str, Any]]) -> list[str]:
     """The cases whose measured error is above what was allowed or promised."""
     return [
@@ -92,13 +85,11 @@ def broken(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--shard", default="0/1", help="I/N: cases I, I + N, I + 2N, …")
     parser.add_argument("--only", choices=list(MAKERS), help="one of the two constructions")
     parser.add_argument("--quick", action="store_true", help="a dozen cases")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--out", type=Path, default=RESULTS / "constructions.json")
     parser.add_argument("--merge", type=Path, nargs="+", help="files of shards")
     arguments = parser.parse_args()
     if arguments.merge:
@@ -108,14 +99,16 @@ def main() -> None:
         write(arguments.out, rows, joined(parts))
     else:
         first, step = map(int, arguments.shard.split("/"))
-        rows, here = read(arguments.out), {"machine": this_machine().name, "versions": versions()}
-        about = joined([json.loads(arguments.out.read_text()), here]) if rows else here
+        kept: dict[str, Any] = {**about(), "rows": []}
+        if arguments.out.exists():
+            kept = json.loads(arguments.out.read_text())
+        rows, origin = kept["rows"], joined([kept, about()])
         known = {row["key"] for row in rows}
         chosen = quick() if arguments.quick else cases()
         for case in islice(chosen, first, None, step):
             if case.key not in known and arguments.only in (None, case.construction):
                 rows.append(measure(case))
-                write(arguments.out, rows, about)
+                write(arguments.out, rows, origin)
                 print(rows[-1], file=sys.stderr, flush=True)
                 jax.clear_caches()  # no case shares a program with another, and each keeps some megabytes
     measured = sum("refused" not in row for row in rows)

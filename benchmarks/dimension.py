@@ -11,7 +11,6 @@ took is then its members' share of their packs. Members are kept in runs/dimensi
 trained again. Results go to benchmarks/results/dimension*.json, a row for each task.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from dimension_tasks import CALIBRATION, REPORTED, Known
+from recording import RESULTS, about, parser_of, write_json
 from scipy.stats import binomtest
 
 from headcount.data.arrays import DataSet
@@ -31,14 +31,10 @@ from headcount.estimate.finished import FinishedMembers
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate
 from headcount.reproduce.reversal import reversal_score
-from headcount.results.files import write_whole
 from headcount.results.store import Store
 from headcount.running.executor import Advanced, Finished, run
-from headcount.trials.machine import this_machine
 from headcount.trials.trial import Trial
-from headcount.version import versions
 
-RESULTS = Path(__file__).parent / "results"
 WORK = Path("runs/dimension")
 INTRINSIC = "TwoNN intrinsic dimension"
 NAMED = (
@@ -49,14 +45,10 @@ NAMED = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     for option in ("cpu", "calibration", "summary"):
         parser.add_argument(f"--{option}", action="store_true")
-    parser.add_argument(
-        "--seconds", type=float, default=np.inf, help="stop after so long; run again to go on"
-    )
+    parser.add_argument("--seconds", type=float, default=np.inf, help="stop then; run again to go on")
     parser.add_argument("--out", type=Path, help="the results file")
     chosen = parser.parse_args()
     ending = "-calibration" if chosen.calibration else "-cpu" if chosen.cpu else ""
@@ -64,37 +56,24 @@ def main() -> None:
     if not chosen.summary:
         known: Sequence[Known] = CALIBRATION if chosen.calibration else REPORTED
         tasks = [task for task in known if task.name in NAMED or not chosen.cpu]
-        clock = Clock(chosen.seconds)
+        end = time.perf_counter() + chosen.seconds
         groups = [[task] for task in tasks] if chosen.cpu else [tasks]
-        rows = [row for group in groups for row in measured(group, clock, alone=chosen.cpu)]
+        rows = [row for group in groups for row in measured(group, end, alone=chosen.cpu)]
         if len(rows) == len(tasks):
-            write(path, rows, this_machine().name, versions())
+            write(path, rows, about())
     elif path.exists():
         found = json.loads(path.read_text())
-        write(path, filled_in(found["tasks"]), found["machine"], found["versions"])
+        write(path, filled_in(found["tasks"]), {name: found[name] for name in ("machine", "versions")})
     print("\n".join(summary(json.loads(path.read_text())["tasks"])) if path.exists() else "Not finished yet.")
 
 
-class Clock:
-    """What is left of the time that a run may take."""
-
-    def __init__(self, seconds: float) -> None:
-        self.end = time.perf_counter() + seconds
-
-    def is_up(self) -> bool:
-        """Whether nothing is left."""
-        return time.perf_counter() > self.end
+def write(path: Path, rows: Sequence[dict[str, Any]], origin: dict[str, str]) -> None:
+    found = {**origin, "summary": list(summary(rows)), "tasks": rows}
+    write_json(path, found, indent=1, allow_nan=False)
 
 
-def write(path: Path, rows: Sequence[dict[str, Any]], machine: str, made_by: str) -> None:
-    """All rows, whole or not at all."""
-    found = {"machine": machine, "versions": made_by, "summary": list(summary(rows)), "tasks": rows}
-    text = json.dumps(found, indent=1, allow_nan=False) + "\n"
-    write_whole(path, lambda file: file.write(text.encode()))
-
-
-def measured(tasks: Sequence[Known], clock: Clock, *, alone: bool) -> Iterator[dict[str, Any]]:
-    """The estimates of tasks, and what the baselines make of the same data; none where time is up."""
+def measured(tasks: Sequence[Known], end: float, *, alone: bool) -> Iterator[dict[str, Any]]:
+    """The estimates of tasks, and what the baselines make of the same data; none after `end`."""
     folder = WORK / tasks[0].slug if alone else WORK
     finished = FinishedMembers(Store(folder))
     studies = [
@@ -102,14 +81,14 @@ def measured(tasks: Sequence[Known], clock: Clock, *, alone: bool) -> Iterator[d
         for data in drawn(tasks)
     ]
     began = time.perf_counter()
-    _train(studies, clock)
+    _train(studies, end)
     spent = time.perf_counter() - began if alone else 0.0  # what was finished before counts as it did then
     # The reversal score wants a second length; that is no part of what the estimate costs.
     halves = drawn([replace(task, length=task.length // 2) for task in tasks])
     longer = [replace(study, half=half) for study, half in zip(studies, halves, strict=True)]
-    _train(longer, clock)
+    _train(longer, end)
     for task, study, twice in zip(tasks, studies, longer, strict=True):
-        if not clock.is_up():
+        if time.perf_counter() < end:
             row = _row(task, study, twice)
             yield {**row, "seconds": round(max(row["seconds"], spent), 1)}
 
@@ -120,9 +99,9 @@ def drawn(tasks: Sequence[Known]) -> list[DataSet]:
         return list(pool.map(lambda task: task.data(), tasks))
 
 
-def _train(studies: Sequence[Study], clock: Clock) -> None:
+def _train(studies: Sequence[Study], end: float) -> None:
     """All stages of all studies, those of one turn in one run."""
-    while not clock.is_up():
+    while time.perf_counter() < end:
         stages = [stage for study in studies if (stage := study.next_stage()) is not None]
         trials: list[Trial] = [trial for stage in stages for trial in stage.trials]
         if not trials:
@@ -132,24 +111,16 @@ def _train(studies: Sequence[Study], clock: Clock) -> None:
                 seconds = sum(row.seconds for row in event.rows)
                 line = f"{len(event.rows)} members of T = {event.pack.length}, {seconds:.0f} s"
                 print(line, file=sys.stderr, flush=True)
-            if isinstance(event, Advanced) and clock.is_up():
+            if isinstance(event, Advanced) and time.perf_counter() > end:
                 return
 
 
 def _row(task: Known, study: Study, twice: Study) -> dict[str, Any]:
     early, found = study.early_estimate(), estimate_of(study)
     row = {
-        "name": task.name,
-        "family": task.family,
-        "true": task.dimension,
-        "control": task.control,
-        "length": task.length,
-        "samples": task.samples,
-        "noise": task.noise,
-        "labels": task.labels,
-        "dimension": found.dimension,
-        "interval": found.interval,
-        "verdict": found.verdict,
+        **{"name": task.name, "family": task.family, "true": task.dimension, "control": task.control},
+        **{name: getattr(task, name) for name in ("length", "samples", "noise", "labels")},
+        **{name: getattr(found, name) for name in ("dimension", "interval", "verdict")},
         "early": early.dimension,
         "positions": study.positions_used,
         "seconds": round(float(study.frame()["seconds"].sum()), 1),
@@ -181,15 +152,13 @@ def _reversal(twice: Study) -> int | None:
     return None
 
 
-def filled_in(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def filled_in(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Rows with the intrinsic dimension of their data, which needs nothing that was trained."""
     known = {task.name: task for task in (*CALIBRATION, *REPORTED)}
-    return [
-        row
-        if row["baselines"][INTRINSIC] is not None
-        else {**row, "baselines": {**row["baselines"], INTRINSIC: _intrinsic(known[row["name"]].data())}}
-        for row in rows
-    ]
+    for row in rows:
+        if row["baselines"][INTRINSIC] is None:
+            row["baselines"][INTRINSIC] = _intrinsic(known[row["name"]].data())
+    return rows
 
 
 def _intrinsic(data: DataSet) -> int | None:

@@ -9,25 +9,21 @@ results in view, it goes up, and with it change all directions, wells, samples, 
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from headcount.data.arrays import DataSet, data_set
-from headcount.tasks.library import (
-    bowls,
-    bowls_product,
-    bowls_ratio,
-    bowls_several,
-    bowls_soft_maximum,
-    extremes,
-    max_sum,
-)
+from headcount.tasks import library
 from headcount.tasks.placement import place_directions, place_wells
-from headcount.tasks.retrieval import RetrievalTask
+from headcount.tasks.retrieval import RetrievalTask, position_sets
 
 Arrays = tuple[np.ndarray, np.ndarray]
+Draw = Callable[[int, int, int], Arrays]
+Function = Callable[[jax.Array], jax.Array]
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class Known:
     name: str
     family: str
     dimension: int
-    draw: Callable[[int, int, int], Arrays]
+    draw: Draw
     length: int
     samples: int
     noise: float = 0.0
@@ -69,7 +65,7 @@ class Known:
         return data_set(x, y, name=self.name, target="numbers")
 
 
-def of_task(task: RetrievalTask) -> Callable[[int, int, int], Arrays]:
+def of_task(task: RetrievalTask) -> Draw:
     """Samples of a retrieval task."""
 
     def draw(seed: int, samples: int, length: int) -> Arrays:
@@ -80,9 +76,7 @@ def of_task(task: RetrievalTask) -> Callable[[int, int, int], Arrays]:
     return draw
 
 
-def of_function(
-    token_dim: int, target: Callable[[np.ndarray], np.ndarray]
-) -> Callable[[int, int, int], Arrays]:
+def of_function(token_dim: int, target: Callable[[np.ndarray], np.ndarray]) -> Draw:
     """Normal tokens and a function of all sequences at once."""
 
     def draw(seed: int, samples: int, length: int) -> Arrays:
@@ -92,26 +86,26 @@ def of_function(
     return draw
 
 
-def squashed(
+def along_directions(
+    name: str,
+    function: Function,
     dimension: int,
     token_dim: int,
     seed: int,
-    outer: Callable[[jax.Array], jax.Array],
+    outer: Function,
     positions: object = "all",
 ) -> RetrievalTask:
-    """Maxima of tanh(a_i·x) + a_i·x / 2 along directions."""
-    from headcount.tasks.retrieval import position_sets
-
+    """Maxima of a function of a_i·x."""
     vectors = place_directions(
         "random", dimension=dimension, token_dim=token_dim, smallest_angle=30.0, seed=seed
     )
 
-    def along(vector: object) -> Callable[[jax.Array], jax.Array]:
+    def along(vector: object) -> Function:
         direction = jnp.asarray(vector, jnp.float32)
-        return lambda token: jnp.tanh(direction @ token) + direction @ token / 2
+        return lambda token: function(direction @ token)
 
     return RetrievalTask(
-        name="squashed",
+        name=name,
         token_dim=token_dim,
         coordinate_functions=tuple(along(vector) for vector in vectors),
         positions=position_sets(positions),
@@ -121,46 +115,22 @@ def squashed(
     )
 
 
-def corners(
-    dimension: int, token_dim: int, seed: int, outer: Callable[[jax.Array], jax.Array]
-) -> RetrievalTask:
+squashed = partial(along_directions, "squashed", lambda z: jnp.tanh(z) + z / 2)
+ripples = partial(along_directions, "ripples", lambda z: z / 2 + jnp.cos(2 * z))
+
+
+def corners(dimension: int, token_dim: int, seed: int, outer: Function) -> RetrievalTask:
     """Smallest city-block distances to wells."""
     points = place_wells(
         "random", dimension=dimension, token_dim=token_dim, smallest_distance=0.25, seed=seed
     )
 
-    def near(point: object) -> Callable[[jax.Array], jax.Array]:
+    def near(point: object) -> Function:
         well = jnp.asarray(point, jnp.float32)
         return lambda token: jnp.sum(jnp.sqrt((token - well) ** 2 + 1e-2))
 
-    return RetrievalTask(
-        name="corners",
-        token_dim=token_dim,
-        coordinate_functions=tuple(near(point) for point in points),
-        outer=outer,
-    )
-
-
-def ripples(
-    dimension: int, token_dim: int, seed: int, outer: Callable[[jax.Array], jax.Array]
-) -> RetrievalTask:
-    """Maxima of a_i·x / 2 + cos(2 a_i·x) along directions."""
-    vectors = place_directions(
-        "random", dimension=dimension, token_dim=token_dim, smallest_angle=30.0, seed=seed
-    )
-
-    def along(vector: object) -> Callable[[jax.Array], jax.Array]:
-        direction = jnp.asarray(vector, jnp.float32)
-        return lambda token: direction @ token / 2 + jnp.cos(2 * (direction @ token))
-
-    return RetrievalTask(
-        name="ripples",
-        token_dim=token_dim,
-        coordinate_functions=tuple(along(vector) for vector in vectors),
-        extrema=("max",),
-        outer=outer,
-        distribution="normal",
-    )
+    functions = tuple(near(point) for point in points)
+    return RetrievalTask(name="corners", token_dim=token_dim, coordinate_functions=functions, outer=outer)
 
 
 def _weighted(z: jax.Array) -> jax.Array:
@@ -178,44 +148,25 @@ def _pair(z: jax.Array) -> jax.Array:
 
 def calibration() -> Iterator[Known]:
     """Tanh of projections, city-block wells and ripples."""
+    outers = (_weighted, _mixed, _pair)
+    sizes = ((16, 8_000, 0.0), (32, 12_000, 0.03), (64, 6_000, 0.0))
     for dimension in (1, 2, 3, 4, 5, 6):
-        d = max(3, dimension)
-        for place, (length, samples, noise) in enumerate(
-            ((16, 8_000, 0.0), (32, 12_000, 0.03), (64, 6_000, 0.0))
-        ):
-            outer = (_weighted, _mixed, _pair)[place]
-            task = squashed(dimension, d, dimension + 10 * place, outer)
-            yield Known(
-                f"squashed D{dimension} T{length}",
-                "squashed",
-                dimension,
-                of_task(task),
-                length,
-                samples,
-                noise,
-            )
+        for place, (length, samples, noise) in enumerate(sizes):
+            task = squashed(dimension, max(3, dimension), dimension + 10 * place, outers[place])
+            name = f"squashed D{dimension} T{length}"
+            yield Known(name, "squashed", dimension, of_task(task), length, samples, noise)
     for dimension in (1, 2, 3, 4):
-        task = corners(dimension, 2, dimension, (_weighted, _mixed)[dimension % 2])
-        yield Known(
-            f"corners D{dimension}", "corners", dimension, of_task(task), 16, 10_000, 0.02 * (dimension % 2)
-        )
+        task = corners(dimension, 2, dimension, outers[dimension % 2])
+        noise = 0.02 * (dimension % 2)
+        yield Known(f"corners D{dimension}", "corners", dimension, of_task(task), 16, 10_000, noise)
     for dimension in (2, 3, 4):
         halves = ["first half", "second half"] * 2
         task = squashed(dimension, 3, 40 + dimension, _weighted, positions=halves[:dimension])
         yield Known(f"halves D{dimension}", "halves", dimension, of_task(task), 24, 10_000)
     for dimension, classes in ((1, 2), (2, 2), (3, 2), (4, 2), (2, 4), (3, 3)):
         task = squashed(dimension, max(3, dimension), 70 + dimension, _weighted)
-        name = f"squashed labels D{dimension} of {classes}"
-        yield Known(
-            name,
-            "squashed labels",
-            dimension,
-            of_task(task),
-            16,
-            12_000,
-            0.02 * (dimension % 2),
-            labels=classes,
-        )
+        name, noise = f"squashed labels D{dimension} of {classes}", 0.02 * (dimension % 2)
+        yield Known(name, "squashed labels", dimension, of_task(task), 16, 12_000, noise, classes)
     # Hard to approximate: falls that are gradual, to a floor of too few samples.
     for place, (dimension, length, samples, noise) in enumerate(
         (
@@ -223,7 +174,7 @@ def calibration() -> Iterator[Known]:
             *((6, 12, 8_000, 0.0), (6, 24, 16_000, 0.02), (3, 12, 4_000, 0.05), (2, 16, 6_000, 0.0)),
         )
     ):
-        task = ripples(dimension, max(3, dimension), 20 + place, (_weighted, _mixed, _pair)[place % 3])
+        task = ripples(dimension, max(3, dimension), 20 + place, outers[place % 3])
         name = f"ripples D{dimension} T{length}"
         yield Known(name, "ripples", dimension, of_task(task), length, samples, noise)
     for dimension, length in ((3, 8), (4, 12)):
@@ -256,33 +207,27 @@ NOISES = (0.02, 0.05, 0.03)
 
 def reported() -> Iterator[Known]:
     """Maxima along directions, nearness to wells, subsets of positions, outer functions, vectors, labels."""
-    makers: dict[str, Callable[..., RetrievalTask]] = {
-        "directions": max_sum,
-        "wells": bowls,
-        "subsets": lambda dimension, **more: max_sum(
-            dimension=dimension, positions=[("even", "odd", "all")[i % 3] for i in range(dimension)], **more
-        ),
-        "product": bowls_product,
-        "ratio": bowls_ratio,
-        "soft maximum": bowls_soft_maximum,
-        "vector": bowls_several,
+
+    def subsets(dimension: int, **more: Any) -> RetrievalTask:
+        positions = [("even", "odd", "all")[i % 3] for i in range(dimension)]
+        return library.max_sum(dimension=dimension, positions=positions, **more)
+
+    plan: dict[str, tuple[Callable[..., RetrievalTask], tuple[int, ...]]] = {
+        "directions": (library.max_sum, (1, 2, 3, 4, 5, 6)),
+        "wells": (library.bowls, (1, 2, 3, 4, 5, 6)),
+        "subsets": (subsets, (2, 3, 4, 6)),
+        "product": (library.bowls_product, (2, 3, 5)),
+        "ratio": (library.bowls_ratio, (2, 4)),
+        "soft maximum": (library.bowls_soft_maximum, (2, 3)),
+        "vector": (library.bowls_several, (1, 2, 3, 5)),
     }
 
     def made(family: str, dimension: int, seed: int) -> RetrievalTask:
         # Two widths of tokens and no more, so that members of many tasks share a program.
-        return makers[family](dimension=dimension, token_dim=3 if dimension <= 3 else 6, seed=seed)
+        return plan[family][0](dimension=dimension, token_dim=3 if dimension <= 3 else 6, seed=seed)
 
-    plan = {
-        "directions": (1, 2, 3, 4, 5, 6),
-        "wells": (1, 2, 3, 4, 5, 6),
-        "subsets": (2, 3, 4, 6),
-        "product": (2, 3, 5),
-        "ratio": (2, 4),
-        "soft maximum": (2, 3),
-        "vector": (1, 2, 3, 5),
-    }
     turn = 0
-    for family, dimensions in plan.items():
+    for family, (_, dimensions) in plan.items():
         for dimension in dimensions:
             for noisy in (False, True):
                 if noisy and turn % 3 == 2 and family not in ("directions", "wells"):
@@ -293,7 +238,9 @@ def reported() -> Iterator[Known]:
                 task = made(family, dimension, 100 + turn + 1_000 * DRAW)
                 name = f"{family} D{dimension}{' with noise' if noisy else ''}"
                 yield Known(name, family, dimension, of_task(task), length, samples, noise, seed=DRAW)
-    yield Known("extremes D2", "extremes", 2, of_task(extremes()), *SIZES[3 * DRAW % len(SIZES)], seed=DRAW)
+    yield Known(
+        "extremes D2", "extremes", 2, of_task(library.extremes()), *SIZES[3 * DRAW % len(SIZES)], seed=DRAW
+    )
     for place, (family, dimension, classes) in enumerate(
         (kind, dimension, classes)
         for kind in ("directions", "wells")
@@ -302,17 +249,8 @@ def reported() -> Iterator[Known]:
         task = made(family, dimension, 300 + place + 1_000 * DRAW)
         noise = (0.0, 0.05, 0.02)[(place + DRAW) % 3]
         length = (8, 16, 12)[(place + 2 * DRAW) % 3]
-        yield Known(
-            f"{family} D{dimension} as {classes} labels",
-            f"{family} labels",
-            dimension,
-            of_task(task),
-            length,
-            20_000,
-            noise,
-            labels=classes,
-            seed=DRAW,
-        )
+        name, kind = f"{family} D{dimension} as {classes} labels", f"{family} labels"
+        yield Known(name, kind, dimension, of_task(task), length, 20_000, noise, classes, seed=DRAW)
     yield from controls()
 
 
@@ -331,18 +269,9 @@ def controls() -> Iterator[Known]:
     }
     for place, (name, target) in enumerate(numbers.items()):
         length, samples = SIZES[(place + 3 * DRAW) % len(SIZES)]
-        dimension = int(name != "pure noise")
-        yield Known(
-            name,
-            "controls",
-            dimension,
-            of_function(3, target),
-            length,
-            samples,
-            0.02 * ((place + DRAW) % 2),
-            control=True,
-            seed=DRAW,
-        )
+        dimension, noise = int(name != "pure noise"), 0.02 * ((place + DRAW) % 2)
+        draw = of_function(3, target)
+        yield Known(name, "controls", dimension, draw, length, samples, noise, control=True, seed=DRAW)
     labels: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "majority": lambda x: np.sign(x[:, :, 0]).sum(axis=1) + 0.01 * x[:, :, 0].sum(axis=1),
         "mean above": lambda x: x.mean(axis=1) @ weights,

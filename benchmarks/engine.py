@@ -9,11 +9,10 @@ maths: AdamW, warm-up and cosine, clipping, a validation pass every 100 steps. T
 engine's own start. Writes benchmarks/results/engine-<kind>.json.
 """
 
-import argparse
-import json
 import math
 import platform
 import time
+import timeit
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from recording import RESULTS, about, parser_of, write_json
 from torch import nn
 
 from headcount.engine.train import PackTraining
@@ -31,9 +31,7 @@ from headcount.trials.grid import Grid
 from headcount.trials.machine import Machine, this_machine
 from headcount.trials.pack import plan
 from headcount.trials.task_choice import TaskChoice, Training
-from headcount.version import versions
 
-RESULTS = Path(__file__).parent / "results"
 LENGTH, HEADS = 128, 4
 
 
@@ -147,12 +145,7 @@ def product_rate(machine: Machine) -> float:
     left = jax.random.normal(jax.random.PRNGKey(0), (size, size))
     product = jax.jit(lambda a: jnp.matmul(a, a, precision="highest"))
     product(left).block_until_ready()
-    timed = []
-    for _ in range(5):
-        began = time.perf_counter()
-        product(left).block_until_ready()
-        timed.append(time.perf_counter() - began)
-    return 2 * size**3 / min(timed)
+    return 2 * size**3 / min(timeit.repeat(lambda: product(left).block_until_ready(), number=1))
 
 
 def folded_flops(architecture: Architecture, batch_size: int) -> float:
@@ -183,7 +176,7 @@ def measure(members: int, steps: int, torch_steps: int) -> dict[str, Any]:
     rate = product_rate(machine)
     reached = folded_flops(pack.architecture, training.training.batch_size) / ours
     return {
-        "machine": machine.name,
+        **about(f"torch {torch.__version__}", f"python {platform.python_version()}"),
         "kind": machine.kind,
         "length": LENGTH,
         "heads": HEADS,
@@ -198,14 +191,11 @@ def measure(members: int, steps: int, torch_steps: int) -> dict[str, Any]:
         "product_tflops": rate / 1e12,
         "engine_tflops": reached / 1e12,
         "fraction_of_product_rate": reached / rate,
-        "versions": f"{versions()}, torch {torch.__version__}, python {platform.python_version()}",
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     gpu = this_machine().kind == "gpu"
     parser.add_argument("--members", type=int, default=64 if gpu else 8)
     parser.add_argument("--steps", type=int, default=10_000 if gpu else 600)
@@ -213,9 +203,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     result = measure(arguments.members, arguments.steps, arguments.torch_steps)
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    path = arguments.out / f"engine-{result['kind']}.json"
-    path.write_text(json.dumps(result, indent=2) + "\n")
+    write_json(arguments.out / f"engine-{result['kind']}.json", result)
     for name, value in result.items():
         print(f"{name:26} {value:.4g}" if isinstance(value, float) else f"{name:26} {value}")
 

@@ -65,18 +65,11 @@ class Command:
         """The modules in a process that ran it."""
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "spec.toml").write_text(SPEC)
-            arguments = [*self.arguments, "--out", "out"]
-            done = subprocess.run(
-                [sys.executable, "-c", RUN.format(prepare=self.prepare, arguments=arguments)],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            code = RUN.format(prepare=self.prepare, arguments=[*self.arguments, "--out", "out"])
+            done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
         if done.returncode:
             sys.exit(done.stderr)
-        names: list[str] = json.loads(done.stdout.splitlines()[-1])
-        return names
+        return json.loads(done.stdout.splitlines()[-1])
 
 
 REAL = ("headcount.reproduce.real", "headcount.data.cifar10", "headcount.data.msmarco")

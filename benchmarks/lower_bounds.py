@@ -4,8 +4,6 @@ Makes a fresh environment with exactly these versions, installs headcount into i
 and runs a few commands: help, bounds, a tiny sweep and a tiny estimate. Needs a package index.
 """
 
-import argparse
-import re
 import subprocess
 import sys
 import tempfile
@@ -13,18 +11,9 @@ import tomllib
 import venv
 from pathlib import Path
 
+from loaded_modules import SPEC
+
 ROOT = Path(__file__).parent.parent
-SPEC = """
-[task]
-name = "max_sum"
-dimension = [2]
-[model]
-heads = [1, 2]
-[training]
-length = [4, 8]
-steps = 100
-train_samples = 200
-"""
 DATA = """
 import numpy as np
 x = np.random.default_rng(0).normal(size=(400, 4, 2))
@@ -41,14 +30,11 @@ COMMANDS = (
 
 def lowest() -> list[str]:
     """Every dependency at its lower bound, such as `typer==0.15`."""
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        dependencies = tomllib.load(file)["project"]["dependencies"]
-    return [re.sub(r">=", "==", dependency) for dependency in dependencies]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return [dependency.replace(">=", "==") for dependency in project["dependencies"]]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.parse_args()
     pins = lowest()
     print(*pins)
     with tempfile.TemporaryDirectory() as folder:
@@ -66,11 +52,10 @@ def main() -> None:
 
 
 def run(command: list[str], folder: str) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode:
-        sys.exit(
-            f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout[-1500:]}{done.stderr[-3000:]}"
-        )
+        output = f"{done.stdout[-1500:]}{done.stderr[-3000:]}"
+        sys.exit(f"{' '.join(command)}: exit code {done.returncode}\n{output}")
 
 
 if __name__ == "__main__":

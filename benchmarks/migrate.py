@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from recording import RESULTS
 
 from headcount.results.files import write_whole
 from headcount.results.shards import shape_of, upgraded
 from headcount.trials.trial import as_json, key_of
-
-RESULTS = Path(__file__).parent / "results"
 
 
 def migrate(path: Path, fingerprints: Mapping[str, str]) -> dict[str, str]:

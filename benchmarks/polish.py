@@ -8,22 +8,19 @@ there, which need no Jacobian. Seconds are CPU time; those of the small case wit
 Writes benchmarks/results/polish-cpu.json.
 """
 
-import json
 import time
-from pathlib import Path
 from typing import Any
 
 import jax
 import lineax as lx  # type: ignore[import-untyped]
 import optimistix as optx
+from recording import RESULTS, about, write_json
 
 from headcount.engine.data import data_of
 from headcount.engine.polish import _descend, _nmse, _of, _Problem
 from headcount.engine.train import train
 from headcount.trials.grid import Grid
-from headcount.trials.machine import this_machine
 from headcount.trials.task_choice import TaskChoice, Training
-from headcount.version import versions
 
 STEPS = 10
 SOLVERS = {"qr": lx.QR(), "normal_cg": lx.Normal(lx.CG(rtol=1e-3, atol=1e-6, max_steps=1_000))}
@@ -61,10 +58,7 @@ def compare(samples: int, *solvers: str, runs: int, **shape: Any) -> dict[str, A
 def main() -> None:
     small = compare(500, "qr", "normal_cg", runs=2, heads=(2,), head_dim=(4,), hidden=(8,))
     full = compare(8_000, "normal_cg", runs=1, heads=(4,), head_dim=(8,), hidden=(32,))
-    result = {"machine": this_machine().name, "versions": versions(), "small": small, "paper_size": full}
-    text = json.dumps(result, indent=2) + "\n"
-    (Path(__file__).parent / "results" / "polish-cpu.json").write_text(text)
-    print(text)
+    print(write_json(RESULTS / "polish-cpu.json", {**about(), "small": small, "paper_size": full}))
 
 
 if __name__ == "__main__":

@@ -9,15 +9,14 @@ members' outputs, which the frame does not hold. The grid must be complete; its 
 call, which adds to the files. The same for msmarco.
 """
 
-import argparse
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pandas as pd
+from recording import RESULTS, parser_of, write_json
 
 from headcount.reproduce.catalogue import REAL_ITEMS
 from headcount.reproduce.real.variants import GRID
@@ -25,13 +24,9 @@ from headcount.reproduce.recipe import FULL, QUICK
 from headcount.results.files import write_whole
 from headcount.results.store import Store
 
-RESULTS = Path(__file__).parent / "results"
-
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("name", choices=list(REAL_ITEMS))
     parser.add_argument("data", type=Path)
     parser.add_argument("folders", type=Path, nargs="+")
@@ -41,9 +36,11 @@ def main() -> None:
     item = REAL_ITEMS[chosen.name].at(chosen.data, quick=chosen.quick)
     recipe = QUICK if chosen.quick else FULL.with_seeds(item.seeds)
     grid, out = item.named(recipe)[GRID], chosen.out / chosen.name
+    written = [path] if (path := out.with_suffix(".parquet")).exists() else []
+    earlier = [pd.read_parquet(path).drop(columns="variant") for path in written]
     with TemporaryDirectory() as both:
         store = Store(linked(chosen.folders, Path(both)))
-        found = pd.concat([store.frame(), *written_before(out)]).drop_duplicates("trial")
+        found = pd.concat([store.frame(), *earlier]).drop_duplicates("trial")
         rows = item.rows(found, recipe)
         trained = set(rows["trial"])
         for variant, trials in item.named(recipe).items():
@@ -56,15 +53,11 @@ def main() -> None:
             sys.exit("the outputs of the grid's members are not in these folders")
         else:
             closer = json.loads(out.with_suffix(".json").read_text())["closer"]
-    write(rows, {"closer": closer, **(bm25_alone(chosen.data) if chosen.name == "msmarco" else {})}, out)
+    alone = bm25_alone(chosen.data) if chosen.name == "msmarco" else {}
+    write_json(out.with_suffix(".json"), {"closer": closer, **alone}, indent=1)
+    write_whole(out.with_suffix(".parquet"), lambda file: rows.to_parquet(file))
     for verdict in (*item.judge(rows), *closer):
         print(verdict)
-
-
-def written_before(out: Path) -> Iterator[pd.DataFrame]:
-    """The members of an earlier call."""
-    if out.with_suffix(".parquet").exists():
-        yield pd.read_parquet(out.with_suffix(".parquet")).drop(columns="variant")
 
 
 def linked(folders: list[Path], both: Path) -> Path:
@@ -88,13 +81,6 @@ def bm25_alone(data: Path) -> dict[str, float]:
     first = hits[hits["rank"] == 1].set_index("query")["passage"]
     positive = pd.read_csv(qrels, sep="\t", names=["query", "0", "passage", "grade"]).set_index("query")
     return {"bm25_right": float((first == positive["passage"]).mean())}
-
-
-def write(rows: pd.DataFrame, found: dict[str, object], out: Path) -> None:
-    """Both files, each whole or not at all."""
-    text = json.dumps(found, indent=1) + "\n"
-    write_whole(out.with_suffix(".json"), lambda file: file.write(text.encode()))
-    write_whole(out.with_suffix(".parquet"), lambda file: rows.to_parquet(file))
 
 
 if __name__ == "__main__":

@@ -6,8 +6,6 @@ out, and full float32 products.
 Writes benchmarks/results/scale-<kind>.json.
 """
 
-import argparse
-import json
 import math
 import resource
 import time
@@ -18,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from recording import RESULTS, about, parser_of, write_json
 
 from headcount.engine.lanes import QUICK_TO_COMPILE
 from headcount.engine.train import PackTraining
@@ -28,9 +27,6 @@ from headcount.trials.grid import Grid
 from headcount.trials.machine import this_machine
 from headcount.trials.pack import plan
 from headcount.trials.task_choice import TaskChoice, Training
-from headcount.version import versions
-
-RESULTS = Path(__file__).parent / "results"
 
 
 def product_error(compiler_options: dict[str, str | bool] | None) -> float:
@@ -121,15 +117,13 @@ def many(members: int) -> dict[str, Any]:
 
 def main() -> None:
     machine = this_machine()
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--members", type=int, default=10_000 if machine.kind == "gpu" else 200)
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     jax.config.update("jax_enable_compilation_cache", False)
     result = {
-        "machine": machine.name,
+        **about(),
         "kind": machine.kind,
         "memory_gib": machine.memory / 2**30,
         "relative_gradient_error": {
@@ -138,11 +132,8 @@ def main() -> None:
         },
         "column": column(),
         "many": many(arguments.members),
-        "versions": versions(),
     }
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / f"scale-{machine.kind}.json").write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
+    print(write_json(arguments.out / f"scale-{machine.kind}.json", result), end="")
 
 
 if __name__ == "__main__":

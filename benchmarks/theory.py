@@ -5,11 +5,11 @@
 Writes benchmarks/results/theory.json.
 """
 
-import json
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
+
+from recording import RESULTS, about, write_json
 
 from headcount.models.architecture import Architecture
 from headcount.models.transformer import Transformer
@@ -18,10 +18,6 @@ from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.collisions.collide import collide
 from headcount.theory.collisions.pigeonhole import pigeonhole
 from headcount.theory.constructions.specialise import specialise
-from headcount.trials.machine import this_machine
-from headcount.version import versions
-
-RESULTS = Path(__file__).parent / "results" / "theory.json"
 
 
 def built_to_last(task: RetrievalTask, length: int, epsilon: float) -> dict[str, Any]:
@@ -50,12 +46,9 @@ def main() -> None:
     pair = pigeonhole(model, task, 64, candidates=1_000_000)
     binned = time.perf_counter()
     result = {
-        "machine": this_machine().name,
-        "versions": versions(),
+        **about(),
         "specialise": {
-            "dimension": 4,
-            "token_dim": 2,
-            "length": 64,
+            **{"dimension": 4, "token_dim": 2, "length": 64},
             "epsilon": made.epsilon,
             "build_seconds": built - began,
             "measure_seconds": measured - built,
@@ -64,9 +57,7 @@ def main() -> None:
         },
         "pigeonhole": {
             "candidates": pair.candidates,
-            "heads": 3,
-            "head_dim": 8,
-            "length": 64,
+            **{"heads": 3, "head_dim": 8, "length": 64},
             "seconds": binned - measured,
             "epsilon": pair.epsilon,
             "target_gap": pair.target_gap,
@@ -81,8 +72,7 @@ def main() -> None:
             built_to_last(bowls_several(dimension=2, token_dim=2), 16, 5e-2),
         ],
     }
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
-    print(json.dumps(result, indent=2))
+    print(write_json(RESULTS / "theory.json", result), end="")
 
 
 if __name__ == "__main__":

@@ -7,9 +7,7 @@ and without hidden tokens. Writes the largest relative difference of each archit
 benchmarks/results/torch_module.json; fails where one is above the tolerance.
 """
 
-import argparse
 import importlib
-import json
 import platform
 import sys
 from pathlib import Path
@@ -19,14 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from recording import RESULTS, about, parser_of, write_json
 
 from headcount.models.saving import named_leaves
 from headcount.models.torch_module import torch_name
 from headcount.models.transformer import Transformer
-from headcount.trials.machine import this_machine
-from headcount.version import versions
 
-RESULTS = Path(__file__).parent / "results"
 TOLERANCE = 1e-10
 BATCH = 3
 
@@ -75,9 +71,7 @@ def difference(model: Transformer, x: np.ndarray, mask: np.ndarray | None) -> fl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     random = np.random.default_rng(0)
@@ -92,11 +86,9 @@ def main() -> None:
     result = {
         "tolerance": TOLERANCE,
         "largest_relative_difference": found,
-        "machine": this_machine().name,
-        "versions": f"{versions()}, torch {torch.__version__}, python {platform.python_version()}",
+        **about(f"torch {torch.__version__}", f"python {platform.python_version()}"),
     }
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    (arguments.out / "torch_module.json").write_text(json.dumps(result, indent=2) + "\n")
+    write_json(arguments.out / "torch_module.json", result)
     if max(found.values()) > TOLERANCE:
         sys.exit(f"the two differ by more than {TOLERANCE}")
 

@@ -12,7 +12,6 @@ both sides; accuracies are those after the last step. Writes benchmarks/results/
 the four is done; broken off and called again on the same machine, it goes on from there.
 """
 
-import argparse
 import json
 import math
 import time
@@ -24,6 +23,7 @@ from typing import Any
 import jax
 import numpy as np
 import torch
+from recording import RESULTS, about, parser_of, write_json
 from torch import nn
 
 from headcount.models.vit import VitShape
@@ -32,11 +32,8 @@ from headcount.reproduce.real.images import DEVIATION, MEAN, ImageSamples
 from headcount.reproduce.real.trial import RealTrial, plan_alike, samples_of, train_real
 from headcount.reproduce.real.variants import GRID
 from headcount.reproduce.recipe import FULL
-from headcount.results.files import write_whole
 from headcount.trials.machine import this_machine
-from headcount.version import versions
 
-RESULTS = Path(__file__).parent / "results"
 LENGTH, HEADS = 65, 8
 PRECISIONS = ("float32", "bfloat16")
 
@@ -72,8 +69,7 @@ class TorchVit(nn.Module):
         tokens = self.embedding(grid.transpose(2, 3).reshape(len(images), -1, patch * patch * 3))
         first = self.class_token.expand(len(images), -1, -1)
         tokens = self.dropout(torch.cat([first, tokens], dim=1) + self.positions)
-        scores: torch.Tensor = self.head(self.encoder(tokens)[:, 0])
-        return scores
+        return self.head(self.encoder(tokens)[:, 0])
 
 
 def trained_by_torch(
@@ -103,6 +99,11 @@ def trained_by_torch(
         with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
             return model((images.float() / 255 - mean) / deviation).float()
 
+    def accuracy(images: np.ndarray, labels: np.ndarray) -> float:
+        batches = (torch.tensor(batch, device=device) for batch in np.array_split(images, 20))
+        chosen = np.concatenate([scores(batch).argmax(1).cpu().numpy() for batch in batches])
+        return float((chosen == labels).mean())
+
     def loop(count: int) -> float:
         began = time.perf_counter()
         for _ in range(count):
@@ -119,25 +120,14 @@ def trained_by_torch(
 
     model.train()
     loop(20)
-    print(
-        f"{precision}: {recipe.batch_size * 20 / loop(20):,.0f} images a second by PyTorch at first",
-        flush=True,
-    )
+    speed = recipe.batch_size * 20 / loop(20)
+    print(f"{precision}: {speed:,.0f} images a second by PyTorch at first", flush=True)
     seconds = loop(steps - 40) / (steps - 40)
     model.eval()
     with torch.no_grad():
         accuracies = {
-            split: float(
-                np.mean(
-                    [
-                        (scores(torch.tensor(part_x, device=device)).argmax(1).cpu().numpy() == part_y).mean()
-                        for part_x, part_y in zip(
-                            np.array_split(images.x, 20), np.array_split(images.y, 20), strict=True
-                        )
-                    ]
-                )
-            )
-            for split, images in (("train", samples.train), ("validation", samples.validation))
+            split: accuracy(getattr(samples, split).x, getattr(samples, split).y)
+            for split in ("train", "validation")
         }
     return {"images_per_second": recipe.batch_size / seconds, **accuracies}
 
@@ -163,9 +153,7 @@ def trained_here(trials: list[RealTrial]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--members", type=int, default=8)
     parser.add_argument("--steps", type=int, help="fewer than in the reproduction: speeds only")
@@ -184,8 +172,7 @@ def main() -> None:
         evaluate_every=math.gcd(steps, trials[0].training.evaluate_every),
     )
     samples = samples_of(trials[0])
-    used = f"{versions()}, torch {torch.__version__}"
-    found: dict[str, Any] = {"machine": this_machine().name, "versions": used, "steps": steps}
+    found: dict[str, Any] = {**about(f"torch {torch.__version__}"), "steps": steps}
     if chosen.out.exists():
         before = json.loads(chosen.out.read_text())
         if before.items() >= found.items() and "ratio" not in before.get(PRECISIONS[-1], {}):
@@ -204,12 +191,7 @@ def main() -> None:
             torch_speed = found[precision]["torch"]["images_per_second"]
             found[precision]["ratio"] = measured["images_per_second"] / torch_speed
         print(precision, side, json.dumps(measured), flush=True)
-        write(found, chosen.out)
-
-
-def write(found: dict[str, Any], path: Path) -> None:
-    text = json.dumps(found, indent=1) + "\n"
-    write_whole(path, lambda file: file.write(text.encode()))
+        write_json(chosen.out, found, indent=1)
 
 
 def _with(shape: Any, precision: str) -> Any:

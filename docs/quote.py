@@ -9,7 +9,7 @@ import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path
 from statistics import median
@@ -23,17 +23,20 @@ from headcount.report.panel_chart import panels_chart
 from headcount.report.picture import save_chart
 from headcount.reproduce.catalogue import ITEMS, REAL_ITEMS
 from headcount.reproduce.claims import Verdict
-from headcount.reproduce.item import Item
 from headcount.reproduce.page import columns, written
 from headcount.reproduce.polishing import to_polish
 from headcount.reproduce.recipe import FULL
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PICTURE = ROOT / "docs" / "transition.svg"
-COLLISIONS = ROOT / "docs" / "theory" / "collisions.svg"
-REPRODUCED = ROOT / "docs" / "reproduced"
 NOT_RUN = "(Not run in full yet.)"
+ALL_ITEMS = {**ITEMS, **REAL_ITEMS}
+
+
+def table(names: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table in Markdown."""
+    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)])
 
 
 def estimated(name: str) -> str:
@@ -50,12 +53,7 @@ def estimated(name: str) -> str:
 
 def engine() -> str:
     rows = [
-        "| machine | eager PyTorch | this engine | ratio | compile | of the product rate |",
-        "|---|---|---|---|---|---|",
-    ]
-    for kind in ("cpu", "gpu"):
-        result = json.loads((RESULTS / f"engine-{kind}.json").read_text())
-        cells = (
+        (
             f"{result['machine']}, {result['members']} members",
             _time(result["torch_eager_us"]),
             _time(result["engine_us"]),
@@ -63,8 +61,9 @@ def engine() -> str:
             f"{result['compile_seconds']:.1f} s",
             f"{result['fraction_of_product_rate']:.1%}",
         )
-        rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join(rows)
+        for result in map(_json, ("engine-cpu.json", "engine-gpu.json"))
+    ]
+    return table(("machine", "eager PyTorch", "this engine", "ratio", "compile", "of the product rate"), rows)
 
 
 def _time(microseconds: float) -> str:
@@ -72,13 +71,9 @@ def _time(microseconds: float) -> str:
 
 
 def constructions() -> str:
-    rows = _json("constructions.json")["rows"]
-    lines = [
-        "| construction | task | allowed error | cases | too large | worst measured / allowed | / bound |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     groups: dict[tuple[str, str, float], list[dict[str, Any]]] = {}
-    for row in rows:
+    for row in _json("constructions.json")["rows"]:
         groups.setdefault((row["construction"], row["task"], -row["epsilon"]), []).append(row)
     for (construction, task, epsilon), cases in sorted(groups.items(), reverse=True):
         fine = [case for case in cases if "refused" not in case]
@@ -87,82 +82,78 @@ def constructions() -> str:
             for over in ("epsilon", "bound")
         ]
         ratios = ("–" if ratio is None else f"{ratio:.2f}" for ratio in against)
-        cells = (construction, task, f"{-epsilon:g}", str(len(fine)), str(len(cases) - len(fine)), *ratios)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append((construction, task, f"{-epsilon:g}", len(fine), len(cases) - len(fine), *ratios))
+    names = ("construction", "task", "allowed error", "cases", "too large")
+    return table((*names, "worst measured / allowed", "/ bound"), rows)
 
 
 def collisions() -> str:
-    lines = [
-        "| T | heads | test NMSE | gap like the data | typical | anywhere | Lipschitz needed, at least |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for row in _json("collisions.json")["collisions"]:
-        inside, anywhere = row["inside"], row["anywhere"]
-        cells = (
-            str(row["length"]),
-            str(row["heads"]),
+    rows = [
+        (
+            row["length"],
+            row["heads"],
             f"{row['test_error']:.1e}",
-            f"**{inside['target_gap']:.2g}**",
-            f"{inside['typical_gap']:.2g}",
-            f"{anywhere['target_gap']:.2g}",
-            f"{inside['lipschitz_at_least']:.1e}",
+            f"**{row['inside']['target_gap']:.2g}**",
+            f"{row['inside']['typical_gap']:.2g}",
+            f"{row['anywhere']['target_gap']:.2g}",
+            f"{row['inside']['lipschitz_at_least']:.1e}",
         )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        for row in _json("collisions.json")["collisions"]
+    ]
+    names = ("T", "heads", "test NMSE", "gap like the data", "typical", "anywhere")
+    return table((*names, "Lipschitz needed, at least"), rows)
 
 
 def density(name: str = "density") -> str:
     found = _json(f"{name}.json")
     degrees = sorted({row["degree"] for row in found["errors"]})
     errors = {(row["sharpness"], row["degree"]): row["error"] for row in found["errors"]}
-    lines = [f"| sharpness | {' | '.join(f'degree {degree}' for degree in degrees)} |"]
-    lines.append("|---" * (len(degrees) + 1) + "|")
-    for sharpness in dict.fromkeys(sharpness for sharpness, _ in errors):
-        name = "the polynomial alone" if sharpness is None else f"{sharpness:g}"
-        cells = (f"{errors[sharpness, degree]:.1e}" for degree in degrees)
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    rows = [
+        (
+            "the polynomial alone" if sharpness is None else f"{sharpness:g}",
+            *(f"{errors[sharpness, degree]:.1e}" for degree in degrees),
+        )
+        for sharpness in dict.fromkeys(sharpness for sharpness, _ in errors)
+    ]
+    return table(("sharpness", *(f"degree {degree}" for degree in degrees)), rows)
 
 
 def built() -> str:
-    lines = ["| task | D | T | 2ε | gap like the data | gap anywhere |", "|---|---|---|---|---|---|"]
-    for row in _json("theory.json")["collisions_of_specialised_models"]:
-        gaps = (row["twice_epsilon"], row["gap_like_the_data"], row["gap_anywhere"])
-        cells = (row["task"], str(row["dimension"]), str(row["length"]), *(f"{gap:.2g}" for gap in gaps))
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    gaps = ("twice_epsilon", "gap_like_the_data", "gap_anywhere")
+    rows = [
+        (row["task"], row["dimension"], row["length"], *(f"{row[gap]:.2g}" for gap in gaps))
+        for row in _json("theory.json")["collisions_of_specialised_models"]
+    ]
+    return table(("task", "D", "T", "2ε", "gap like the data", "gap anywhere"), rows)
 
 
 def rates() -> str:
     found = _json("rates.json")
-    lines = ["| what | measured exponent | theory |", "|---|---|---|"]
-    for group, sign in (("parameters", "≤"), ("gaps", "≥")):
-        lines += [
-            f"| {rate['name']} | {rate['exponent']:.2f} | {sign} {rate['predicted']:.2f} |"
-            for rate in found[group]
-        ]
-    return "\n".join(lines)
+    rows = [
+        (rate["name"], f"{rate['exponent']:.2f}", f"{sign} {rate['predicted']:.2f}")
+        for group, sign in (("parameters", "≤"), ("gaps", "≥"))
+        for rate in found[group]
+    ]
+    return table(("what", "measured exponent", "theory"), rows)
 
 
 def reproduced(name: str) -> str:
     """The verdicts on an item, its picture, and its cells beside the paper's, folded away."""
-    item, rows = ITEMS[name], _rows_of(name)
-    return NOT_RUN if rows is None else _verdicts(item, rows, item.judge(rows))
-
-
-def reproduced_on_real_data(name: str) -> str:
-    """The same of an experiment on data that users have to bring."""
-    item, rows = REAL_ITEMS[name], _real_rows_of(name)
+    item, rows = ALL_ITEMS[name], _rows_of(name)
     if rows is None:
         return NOT_RUN
-    closer = [Verdict(**verdict) for verdict in _json(f"{name}.json")["closer"]]
-    return _verdicts(item, rows, [*item.judge(rows), *closer])
+    closer = _json(f"{name}.json")["closer"] if name in REAL_ITEMS else ()
+    verdicts = (*item.judge(rows), *(Verdict(**verdict) for verdict in closer))
+    lines = [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in verdicts]
+    lines += ["", f"![{item.title}](reproduced/{name}.svg)", "", "<details><summary>All cells</summary>"]
+    for panel in item.panels(rows):
+        lines += ["", f"{panel.title}:", "", table(columns(panel), written(panel))]
+    return "\n".join([*lines, "", "</details>"])
 
 
 def bm25() -> str:
     """What the re-rankers are up against, in a sentence."""
-    rows, alone = _real_rows_of("msmarco"), _json("msmarco.json")["bm25_right"]
+    rows, alone = _rows_of("msmarco"), _json("msmarco.json")["bm25_right"]
     assert rows is not None
     right = 1 - rows[rows["variant"] == "grid"].groupby(["length", "heads"])["validation_error"].mean()
     return (
@@ -176,27 +167,17 @@ def vit() -> str:
     if not (RESULTS / "vit-gpu.json").exists():
         return NOT_RUN
     found = _json("vit-gpu.json")
-    lines = ["| | eager PyTorch | here | ratio |", "|---|---|---|---|"]
+    rows = []
     for precision in ("float32", "bfloat16"):
         torch, ours = (found[precision][side] for side in ("torch", "headcount"))
         speeds = [f"{side['images_per_second']:,.0f} images a second" for side in (torch, ours)]
         ratio = f"**{found[precision]['ratio']:.1f}×**"
-        lines.append(f"| {precision}, {ours['members']} members | {' | '.join(speeds)} | {ratio} |")
+        rows.append((f"{precision}, {ours['members']} members", *speeds, ratio))
         for split in ("train", "validation"):
             right = [f"{side[split]:.1%}" for side in (torch, ours)]
-            lines.append(f"| {precision}, {split} accuracy | {' | '.join(right)} | |")
-    return "\n".join([*lines, "", f"({found['machine']}, {found['steps']:,} steps.)"])
-
-
-def _verdicts(item: Item, rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
-    name = item.name
-    lines = [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in verdicts]
-    lines += ["", f"![{item.title}](reproduced/{name}.svg)", "", "<details><summary>All cells</summary>"]
-    for panel in item.panels(rows):
-        names = columns(panel)
-        lines += ["", f"{panel.title}:", "", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
-        lines += [f"| {' | '.join(cells)} |" for cells in written(panel)]
-    return "\n".join([*lines, "", "</details>"])
+            rows.append((f"{precision}, {split} accuracy", *right, ""))
+    text = table(("", "eager PyTorch", "here", "ratio"), rows).replace("|  |", "| |")
+    return f"{text}\n\n({found['machine']}, {found['steps']:,} steps.)"
 
 
 def dimension(name: str) -> str:
@@ -206,7 +187,7 @@ def dimension(name: str) -> str:
     names = ("task", "T", "samples", "noise", "D", "estimate", "interval", "early", "seconds", *baselines)
     lines = [f"- {line.strip()}" for line in found["summary"]]
     lines += ["", f"({found['machine']}.)", "", "<details><summary>Every task</summary>", ""]
-    lines += [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    rows = []
     for row in found["tasks"]:
         interval = "–" if row["interval"] is None else " to ".join(map(str, dict.fromkeys(row["interval"])))
         cells = (
@@ -215,8 +196,8 @@ def dimension(name: str) -> str:
             f"{row['seconds']:.0f}",
             *("–" if (cell := row["baselines"][baseline]) is None else cell for baseline in baselines),
         )
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join([*lines, "", "</details>"])
+        rows.append(cells)
+    return "\n".join([*lines, table(names, rows), "", "</details>"])
 
 
 def exactness() -> str:
@@ -237,11 +218,9 @@ def cluster() -> str:
     found = _json("cluster-cpu.json")
     took, planned, flat = found["overhead"], found["planning"], found["flat"]
     packs, start = (median(run[name] for run in took["runs"]["ray"]) for name in ("packs", "start_seconds"))
-    few = median(run["packs"] for run in took["runs"]["local"])
+    few, local = median(run["packs"] for run in took["runs"]["local"]), took["local_seconds"]
     rows = {
-        f"{took['members']} members by the local engine, in {few:.0f} packs": (
-            f"{took['local_seconds']:.0f} s"
-        ),
+        f"{took['members']} members by the local engine, in {few:.0f} packs": f"{local:.0f} s",
         f"the same by Ray, in {packs:.0f} packs": f"{took['ray_seconds']:.0f} s",
         "overhead of Ray": f"**{took['overhead']:.1%}**",
         "start of the cluster and of its workers, not in it": f"{start:.0f} s",
@@ -250,13 +229,10 @@ def cluster() -> str:
         f"memory of the driver after 400 and after {flat['packs']:,} packs": (
             f"{flat['driver_mib'][1]:.0f} and {flat['driver_mib'][-1]:.0f} MiB"
         ),
-        "trivial packs a second, driver and two workers on the same cores": (
-            f"{flat['packs_per_second']:.0f}"
-        ),
+        "trivial packs a second, driver and two workers on the same cores": f"{flat['packs_per_second']:.0f}",
     }
-    lines = ["| what | measured |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows.items())]
     same = "All errors are the same to the last digit." if took["same_errors"] else "Some errors differ."
-    return "\n".join([*lines, "", f"{same} ({found['machine']}.)"])
+    return f"{table(('what', 'measured'), rows.items())}\n\n{same} ({found['machine']}.)"
 
 
 def ten_million() -> str:
@@ -277,29 +253,23 @@ def ten_million() -> str:
         "disk: all rows": f"{planned['row_bytes_on_disk'] * 1e7 / 2**30:.1f} GiB or more",
         "1,000 cores, 10 s of one core for each member": f"{1e7 * 10 / 1000 / 3600:.0f} hours",
     }
-    return "\n".join(
-        ["| what | comes to |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows.items())]
-    )
+    return table(("what", "comes to"), rows.items())
 
 
 @cache
 def _rows_of(name: str) -> pd.DataFrame | None:
     """An item's rows, where all of its members were trained."""
+    if name in REAL_ITEMS:  # benchmarks/real.py writes complete ones alone
+        path = RESULTS / f"{name}.parquet"
+        return pd.read_parquet(path) if path.exists() else None
     item, frame = ITEMS[name], pd.read_parquet(RESULTS / "reproduce.parquet")
     if {trial.id for trial in item.trials(FULL)} - set(frame["trial"]):
         return None
     return item.rows(frame, FULL, [wanted for _, wanted in to_polish(item, FULL, frame)])
 
 
-def _real_rows_of(name: str) -> pd.DataFrame | None:
-    """The rows that benchmarks/real.py wrote, once all members were trained."""
-    path = RESULTS / f"{name}.parquet"
-    return pd.read_parquet(path) if path.exists() else None
-
-
 def _json(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((RESULTS / name).read_text())
-    return found
+    return json.loads((RESULTS / name).read_text())
 
 
 QUOTES: dict[str, Callable[[], str]] = {
@@ -307,20 +277,10 @@ QUOTES: dict[str, Callable[[], str]] = {
     "digits": partial(estimated, "digits"),
     "dimension": partial(dimension, "dimension"),
     "dimension_cpu": partial(dimension, "dimension-cpu"),
-    "exactness": exactness,
-    "bm25": bm25,
-    "vit": vit,
-    "engine": engine,
-    "constructions": constructions,
-    "collisions": collisions,
-    "built": built,
-    "density": density,
     "density_2": partial(density, "density-2"),
-    "rates": rates,
-    "cluster": cluster,
-    "ten_million": ten_million,
-    **{f"reproduced_{name}": partial(reproduced, name) for name in ITEMS},
-    **{f"reproduced_{name}": partial(reproduced_on_real_data, name) for name in REAL_ITEMS},
+    **{quote.__name__: quote for quote in (exactness, bm25, vit, engine, constructions, collisions)},
+    **{quote.__name__: quote for quote in (built, density, rates, cluster, ten_million)},
+    **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
 }
 
 
@@ -343,17 +303,16 @@ def main() -> None:
                 document.write_text(quoted(text), encoding="utf-8")
     if check:
         sys.exit(f"{', '.join(stale)}: out of date, run `make docs`" if stale else None)
+    docs = ROOT / "docs"
     table2 = _rows_of("table2")
     assert table2 is not None, "the picture of the README needs table2"
-    save_chart(error_against_length(table2), PICTURE, width=720)
-    found = _json("collisions.json")["collisions"]
-    save_chart(collisions_chart(found, dimension=4, title="max_sum, D = 4, d = 4"), COLLISIONS)
-    REPRODUCED.mkdir(exist_ok=True)
-    found_rows = ((item, _rows_of(name)) for name, item in ITEMS.items())
-    real_rows = ((item, _real_rows_of(name)) for name, item in REAL_ITEMS.items())
-    for item, rows in (*found_rows, *real_rows):
-        if rows is not None:
-            save_chart(panels_chart(item.panels(rows)), REPRODUCED / f"{item.name}.svg")
+    save_chart(error_against_length(table2), docs / "transition.svg", width=720)
+    found, title = _json("collisions.json")["collisions"], "max_sum, D = 4, d = 4"
+    save_chart(collisions_chart(found, dimension=4, title=title), docs / "theory" / "collisions.svg")
+    (docs / "reproduced").mkdir(exist_ok=True)
+    for name, item in ALL_ITEMS.items():
+        if (rows := _rows_of(name)) is not None:
+            save_chart(panels_chart(item.panels(rows)), docs / "reproduced" / f"{item.name}.svg")
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ from tiny import tiny_grid
 from headcount.cluster import connection, run, worker
 from headcount.cluster import worker_pool as pool
 from headcount.cluster.connection import _set_token
-from headcount.cluster.description import here
-from headcount.cluster.reasons import reason_of
+from headcount.cluster.worker import reason_of
+from headcount.cluster.worker_pool import here
 from headcount.errors import ClusterLost, InvalidInput
 from headcount.running.executor import FileProblem, Finished, GivenUp
 from headcount.trials.machine import Machine
@@ -34,9 +34,9 @@ class Stage:
         self.workers: dict[str, int] = {}
         monkeypatch.setattr(pool, "nodes", lambda: [self._node(name) for name in self.workers])
         monkeypatch.setattr(pool, "Head", lambda: SimpleNamespace(answers=lambda: True))
-        monkeypatch.setattr(pool.WorkerPool, "_query", lambda _, node: node)
-        monkeypatch.setattr(pool, "_ready", lambda asked, _: [node for node in asked if self.answers[node]])
-        monkeypatch.setattr(pool, "_answer", self._answer)
+        monkeypatch.setattr(pool.WorkerPool, "_query", lambda _, node: f"question to {node}")
+        monkeypatch.setattr(pool, "_ready", lambda asked, _: [ref for ref in asked if self._answered(ref)])
+        monkeypatch.setattr("ray.get", self._answer)
         monkeypatch.setattr(pool, "DISCOVERY_SECONDS", 0.0)
 
     def node(self, name: str, answer: object = None, *, workers: int = 1) -> None:

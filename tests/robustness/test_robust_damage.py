@@ -14,6 +14,7 @@ from headcount.commands.specfile import load
 from headcount.engine.train import PackTraining
 from headcount.results.files import this_host
 from headcount.results.store import Store, read_results
+from headcount.trials.machine import this_machine
 from headcount.trials.pack import plan
 
 pytestmark = pytest.mark.usefixtures("quick_page")

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -13,21 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 
-from headcount.api.not_fitted import not_fitted_error
-from headcount.api.parameters import (
-    RandomState,
-    Sampler,
-    check_writable,
-    folder_of,
-    sampled,
-    seed_of,
-    with_old_names,
-)
+from headcount.api.parameters import RandomState, Sampler, folder_of, sampled, seed_of, with_old_names
 from headcount.api.progress import FitProgress, is_interactive
 from headcount.data.arrays import MIN_SAMPLES, DataSet, TargetType, data_set
+from headcount.errors import HeadcountError
 from headcount.estimate.evidence import estimate_of
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import MAX_HEADS, Estimate
+from headcount.results.files import check_writable
 from headcount.running.executor import FileProblem, run
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.validation import check_choice, check_integer
@@ -35,6 +29,26 @@ from headcount.validation import check_choice, check_integer
 LEARNT = ("dimension_", "interval_", "recommended_heads_", "estimate_", "early_estimate_")
 RENAMED_ATTRIBUTES = {"estimate": "estimate_", "early": "early_estimate_"}
 CHART_WIDTH = 480
+
+
+class NotFittedError(HeadcountError, ValueError, AttributeError):
+    """Raised when a result is asked for before `fit`."""
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return not_fitted_error, (str(self),)
+
+
+def not_fitted_error(message: str) -> NotFittedError:
+    """The error to raise; where scikit-learn is loaded, it is also a NotFittedError of scikit-learn's.
+
+    >>> str(not_fitted_error("call fit first"))
+    'call fit first'
+    """
+    exceptions = sys.modules.get("sklearn.exceptions")
+    if exceptions is None:
+        return NotFittedError(message)
+    both: type[NotFittedError] = type("NotFittedError", (NotFittedError, exceptions.NotFittedError), {})
+    return both(message)
 
 
 class HeadCount:
@@ -150,17 +164,12 @@ class HeadCount:
         seed = seed_of(self.random_state)
         data, half = drawn(seed)
         with folder_of(self.out) as folder:
+            positions = bool(self.positions)
             study = Study.of(
-                data,
-                folder,
-                max_heads=max_heads,
-                positions=bool(self.positions),
-                seed=seed,
-                steps=steps,
-                half=half,
+                data, folder, max_heads=max_heads, positions=positions, seed=seed, steps=steps, half=half
             )
             study.check()
-            check_writable(folder)
+            check_writable("out", folder)
             self._train(study)
             early = study.early_estimate()
             found = replace(estimate_of(study), seconds=time.perf_counter() - began)

@@ -70,15 +70,3 @@ def folder_of(out: Path | str | None) -> Iterator[Path]:
     except TypeError:
         raise expected("out", "a path or None", out) from None
     yield folder
-
-
-def check_writable(folder: Path) -> None:
-    """Make the folder, or refuse it by its own name."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder):
-            pass
-    except OSError as error:
-        raise InvalidInput(
-            f"out: expected a folder that can be written to, got {str(folder)!r} ({error.strerror})"
-        ) from None

@@ -1,5 +1,6 @@
 """Connections to a Ray cluster: one that is running already, or one on this machine for the time of a run."""
 
+import json
 import os
 import secrets
 import select
@@ -17,33 +18,17 @@ from headcount.extras import needed
 from headcount.validation import expected
 
 CONNECT_TIMEOUT, ANSWER_TIMEOUT, START_TIMEOUT, STOP_TIMEOUT = 5.0, 20.0, 120.0, 10.0  # seconds
-HEAD_TIMEOUT = (
-    20.0  # for a head that does not answer; after 60 Ray ends the process with a message of its own
-)
+HEAD_TIMEOUT = 20.0  # after 60 s without an answer Ray ends the process with a message of its own
 MAX_PORT = 65_535
 AUTO = "auto"
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "critical"}
 
-# Both run in processes of their own: without an answer Ray waits for minutes and prints warnings, and it
-# starts a cluster by forking, which is unsafe in a process that has loaded JAX.
-PROBE = """
-import sys, ray
+# In a process of its own: without an answer Ray waits for minutes and prints warnings, and it starts a
+# cluster by forking, which is unsafe in a process that has loaded JAX. A cluster that it starts ends with it.
+INIT = """
+import json, sys, ray
 try:
-    found = ray.init(address=sys.argv[1], log_to_driver=False, logging_level="critical")
-except (Exception, SystemExit) as error:
-    print(f"{type(error).__name__}: {error}")
-    sys.exit(1)
-"""
-HOST = """
-import sys, ray
-try:
-    found = ray.init(
-        address="local",
-        num_cpus=int(sys.argv[1]),
-        include_dashboard=False,
-        log_to_driver=False,
-        logging_level="critical",
-    )
+    found = ray.init(**json.loads(sys.argv[1]))
 except (Exception, SystemExit) as error:
     print(f"{type(error).__name__}: {' '.join(str(error).split())}")
     sys.exit(1)
@@ -56,7 +41,8 @@ def imported(address: str | None) -> ModuleType:
     """Ray, imported after its environment variables are set: it reads them once, on import."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if address is None:  # other users of this machine must not be able to use a cluster of ours
-        if _waiting_to_start() and "RAY_AUTH_MODE" not in os.environ:
+        ray = sys.modules.get("ray")
+        if ray is not None and not ray.is_initialized() and "RAY_AUTH_MODE" not in os.environ:
             raise InvalidInput(
                 "Ray on this machine: ray is imported but not connected; call ray.init() first, "
                 "or do not import ray"
@@ -76,11 +62,6 @@ def _set_token(environment: MutableMapping[str, str]) -> None:
             environment.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
 
 
-def _waiting_to_start() -> bool:
-    ray = sys.modules.get("ray")
-    return ray is not None and not ray.is_initialized()
-
-
 @contextmanager
 def connected(address: str | None = None) -> Iterator[None]:
     """Connect to the cluster at HOST:PORT, to one that `auto` finds here, or (None) to a new local one.
@@ -91,12 +72,10 @@ def connected(address: str | None = None) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
+    if address is not None:
+        _probe(address)
     with ExitStack() as stack:
-        if address is None:
-            place = stack.enter_context(_own_cluster())
-        else:
-            _probe(address)
-            place = address
+        place = address or stack.enter_context(_own_cluster())
         try:
             with _stderr_discarded():
                 ray.init(address=place, **QUIET)
@@ -109,8 +88,9 @@ def connected(address: str | None = None) -> Iterator[None]:
 @contextmanager
 def _own_cluster() -> Iterator[str]:
     """The address of a new local cluster; it stops when this process ends, even if killed."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     host = subprocess.Popen(
-        [sys.executable, "-c", HOST, str(_cores())],
+        _init(address="local", num_cpus=cores, include_dashboard=False),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -192,7 +172,11 @@ def _probe(address: str) -> None:
             raise InvalidInput(f"{_named(address)}: no cluster answers there ({reason})") from error
     try:
         probe = subprocess.run(
-            [sys.executable, "-c", PROBE, address], capture_output=True, text=True, timeout=ANSWER_TIMEOUT
+            _init(address=address),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_TIMEOUT,
         )
     except subprocess.TimeoutExpired as error:
         silent = f"the port is open, but no cluster answers within {ANSWER_TIMEOUT:.0f} s"
@@ -205,6 +189,11 @@ def _reach(address: str) -> None:
     """Raise OSError where no process listens."""
     host, _, port = address.rpartition(":")
     socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT).close()
+
+
+def _init(**options: Any) -> list[str]:
+    """The command that runs `ray.init` with these options in another process."""
+    return [sys.executable, "-c", INIT, json.dumps({**options, **QUIET})]
 
 
 def _asks_for_token(errors: object) -> str:
@@ -223,7 +212,3 @@ def _reason(said: str) -> str:
     if text.startswith("ConnectionError"):
         return "no cluster answers there; `ray start --head` starts one"
     return f"cannot be used: {text[:300] or 'Ray gave no reason'}"
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

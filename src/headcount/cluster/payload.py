@@ -51,14 +51,11 @@ class Payload:
                 f"task {', '.join(self.tasks)}: cannot be sent to a worker: {type(error).__name__}: {error}"
             ) from error
 
-    def give_data(self, pack: Pack) -> Pack:
-        """The pack as it was before `without_data`."""
-        return _with_data(pack, self.data)
 
-
-def without_data(pack: Pack) -> Pack:
-    """The pack as it travels."""
-    return _with_data(pack, {})
+def with_data(pack: Pack, data: Mapping[Task, Any]) -> Pack:
+    """The pack as it is trained; with {} as it travels, without its data."""
+    tasks = {trial.task: trial.task.with_data(data.get(trial.task)) for trial in pack.trials}
+    return replace(pack, trials=tuple(replace(trial, task=tasks[trial.task]) for trial in pack.trials))
 
 
 def unpack(packed: bytes) -> Payload:
@@ -76,8 +73,3 @@ def unpack(packed: bytes) -> Payload:
     if found.tasks:
         forget_tasks()  # an earlier sweep may have had another task of the same name
     return found
-
-
-def _with_data(pack: Pack, data: Mapping[Task, Any]) -> Pack:
-    tasks = {trial.task: trial.task.with_data(data.get(trial.task)) for trial in pack.trials}
-    return replace(pack, trials=tuple(replace(trial, task=tasks[trial.task]) for trial in pack.trials))

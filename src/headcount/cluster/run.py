@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headcount.cluster.payload import Payload
-from headcount.cluster.reasons import reason_of
-from headcount.cluster.worker import DeviceUnavailable, Trained
+from headcount.cluster.worker import DeviceUnavailable, Trained, reason_of
 from headcount.cluster.worker_pool import WorkerPool, discover
 from headcount.engine.trainers import plan_all
 from headcount.errors import ClusterLost
@@ -45,7 +44,8 @@ def run_on_ray(
     packs = yield from plan_for_pool(trials, pool, pack_seconds)
     with store.writing():
         planned = left_to_do(trials, packs, store, keep_models=keep_models)
-        yield from _problems(store)
+        while store.problems:
+            yield FileProblem(store.problems.pop(0))
         yield planned
         yield from _Dispatcher(pool, store, keep_models).run(planned.packs)
 
@@ -150,8 +150,7 @@ class _Dispatcher:
         import ray
 
         if self.in_flight:
-            ready: list[Any] = ray.wait(list(self.in_flight), timeout=POLL_SECONDS)[0]
-            return ready
+            return list(ray.wait(list(self.in_flight), timeout=POLL_SECONDS)[0])
         time.sleep(POLL_SECONDS)
         return []
 
@@ -171,14 +170,11 @@ class _Dispatcher:
             if line := self.pool.note_failure(node, trained.reason):
                 yield FileProblem(line)
         else:
-            yield from self._retry(pack, node, trained.reason)
-
-    def _retry(self, pack: Pack, node: str, reason: str) -> Generator[GivenUp, None, None]:
-        self.failed_on.setdefault(pack.id, []).append(node)
-        if len(self.failed_on[pack.id]) < MAX_FAILURES:
-            self.waiting.append(pack)
-        else:
-            yield GivenUp(pack, reason)
+            self.failed_on.setdefault(pack.id, []).append(node)
+            if len(self.failed_on[pack.id]) < MAX_FAILURES:
+                self.waiting.append(pack)
+            else:
+                yield GivenUp(pack, trained.reason)
 
     def _cancel(self) -> None:
         import ray
@@ -206,8 +202,3 @@ def fetched(reference: Any, pack: Pack) -> Trained | Failure:
     if others := {row.versions for row in trained.rows} - {versions()}:  # changed while it ran
         return Failure(f"expected {versions()} as on the driver, got {others.pop()}", of_node=True)
     return trained
-
-
-def _problems(store: Store) -> Generator[FileProblem, None, None]:
-    while store.problems:
-        yield FileProblem(store.problems.pop(0))

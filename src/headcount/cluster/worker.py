@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from headcount.cluster.payload import Payload, unpack
+from headcount.cluster.payload import Payload, unpack, with_data
 from headcount.engine.trainers import trainer_of
 from headcount.results.store import write_model
 from headcount.trials.machine import DeviceKind, Machine, this_machine
@@ -23,6 +23,7 @@ ONE_CORE = ("NPROC", "PJRT_NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "M
 # A worker allocates GPU memory as it needs it: Ray starts the next worker while the previous one is still
 # ending, and by default JAX would take most of the memory at once. Packs fill half of what JAX may take.
 AS_NEEDED = ("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+MAX_CHARACTERS = 300  # of a reason
 GPU_FIRST = "cuda,cpu"  # explicit, so that JAX reports why CUDA cannot be used
 
 _opened: dict[str, Payload] = {}  # the last one alone: a worker may serve many sweeps
@@ -44,7 +45,7 @@ def train_pack(pack: Pack, kind: DeviceKind, payload: Sequence[Any], keep_models
     """The pack, trained on this worker from its first step to its last."""
     machine = machine_of_worker(kind)
     for opened in open_payload(payload):
-        pack = opened.give_data(pack)
+        pack = with_data(pack, opened.data)
     began = time.perf_counter()
     training = trainer_of(pack.trials[0]).train(pack, machine)
     training.finish()
@@ -78,6 +79,20 @@ def machine_of_worker(kind: DeviceKind) -> Machine:
     if kind == "gpu" and machine.lanes > 1:
         raise DeviceUnavailable(f"JAX finds {machine.lanes} GPUs, but Ray has reserved one")
     return replace(machine, lanes=1)
+
+
+def reason_of(error: BaseException) -> str:
+    r"""The type and message of an error in one line; where Ray wraps what a worker raised, of the latter.
+
+    >>> reason_of(ValueError("two\nlines"))
+    'ValueError: two lines'
+    """
+    cause = getattr(error, "cause", None)
+    found = cause if isinstance(cause, BaseException) else error
+    text = str(found).strip()
+    if "Traceback (most recent call last)" in text:  # whose last line has the type and the message
+        return text.splitlines()[-1].strip()[:MAX_CHARACTERS]
+    return f"{type(found).__name__}: {' '.join(text.split())}"[:MAX_CHARACTERS]
 
 
 def open_payload(payload: Sequence[Any]) -> list[Payload]:

@@ -2,15 +2,13 @@
 
 import time
 from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from typing import Any
 
 from headcount.cluster.connection import Head
-from headcount.cluster.description import Description, describing, difference, here
-from headcount.cluster.payload import without_data
-from headcount.cluster.reasons import reason_of
-from headcount.cluster.worker import train_pack
+from headcount.cluster.payload import with_data
+from headcount.cluster.worker import reason_of, train_pack
 from headcount.errors import InvalidInput
 from headcount.running.executor import FileProblem
 from headcount.trials.machine import DeviceKind, Machine
@@ -22,6 +20,7 @@ MAX_FAILURES_IN_A_ROW = 3  # of one worker of a node, before the node is exclude
 MIN_MEMORY = 0.5  # share of the memory that packs were planned for: members fill only a part of it
 
 Node = dict[str, Any]
+Description = dict[str, Any]  # how a node describes itself before it gets any packs
 
 
 class WorkerPool:
@@ -100,12 +99,9 @@ class WorkerPool:
 
     def submit(self, pack: Pack, node: str, *, keep_models: bool) -> Any:
         """Send a pack to a node; returns the reference of its result."""
-        import ray
-
         if node not in self._tasks:
-            task = ray.remote(max_retries=0, **_resources(self.kind))(train_pack)
-            self._tasks[node] = task.options(scheduling_strategy=_affinity(node))
-        return self._tasks[node].remote(without_data(pack), self.kind, self.payload, keep_models)
+            self._tasks[node] = self._on(node, train_pack)
+        return self._tasks[node].remote(with_data(pack, {}), self.kind, self.payload, keep_models)
 
     def refusal(self) -> str:
         """Why no node can be used."""
@@ -115,12 +111,15 @@ class WorkerPool:
         return f"no node of the cluster can be used; {self._name(node)}: {reason}"
 
     def _query(self, node: str) -> Any:
-        import ray
+        return self._on(node, describing()).remote(self.kind, self._versions, self.payload)
 
-        query = ray.remote(max_retries=0, **_resources(self.kind))(describing())
-        return query.options(scheduling_strategy=_affinity(node)).remote(
-            self.kind, self._versions, self.payload
-        )
+    def _on(self, node: str, function: Callable[..., Any]) -> Any:
+        """The function as a Ray task that one worker of the node runs, once."""
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        task = ray.remote(max_retries=0, num_cpus=1, num_gpus=int(self.kind == "gpu"))(function)
+        return task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
 
     def _receive(self, reference: Any) -> str:
         """Process a node's description; returns the message about a node that is excluded."""
@@ -128,7 +127,7 @@ class WorkerPool:
 
         node = self.pending.pop(reference)
         try:
-            description: Description = _answer(reference)
+            description: Description = ray.get(reference)
         except ray.exceptions.RayTaskError as error:
             return self.exclude(node, f"cannot run headcount: {reason_of(error)}")
         except ray.exceptions.RayError as error:
@@ -187,21 +186,11 @@ def nodes() -> list[Node]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def _answer(reference: Any) -> Description:
-    import ray
-
-    answer: Description = ray.get(reference)
-    return answer
-
-
 def _ready(references: Iterable[Any], wait: float) -> list[Any]:
     import ray
 
     pending = list(references)
-    if not pending:
-        return []
-    ready: list[Any] = ray.wait(pending, num_returns=len(pending), timeout=wait)[0]
-    return ready
+    return list(ray.wait(pending, num_returns=len(pending), timeout=wait)[0]) if pending else []
 
 
 def _workers_of(node: Node, kind: DeviceKind) -> int:
@@ -209,11 +198,52 @@ def _workers_of(node: Node, kind: DeviceKind) -> int:
     return min(cores, cards) if kind == "gpu" else cores
 
 
-def _resources(kind: DeviceKind) -> dict[str, int]:
-    return {"num_cpus": 1, "num_gpus": 1 if kind == "gpu" else 0}
+def describing() -> Callable[..., Description]:
+    """The function with which a process describes itself.
+
+    It is nested so that Ray pickles it by value: a worker may have no headcount to import it from.
+    """
+
+    def describe(
+        kind: str | None = None, expected: object = None, payload: tuple[Any, ...] = ()
+    ) -> Description:
+        import platform
+        from importlib.metadata import PackageNotFoundError, version
+
+        found = {"Python": ".".join(platform.python_version_tuple()[:2])}
+        for package in ("headcount", "jax", "jaxlib", "optax", "equinox"):
+            try:
+                found[package] = version(package)
+            except PackageNotFoundError:
+                found[package] = "missing"
+        try:
+            from headcount.version import __version__
+
+            found["headcount"] = __version__
+        except ImportError:
+            pass
+        description: Description = {"versions": found, "machine": None}
+        if kind is not None and found == expected:
+            from headcount.cluster.worker import machine_of_worker, open_payload
+
+            description["machine"] = machine_of_worker(kind)
+            open_payload(payload)
+        return description
+
+    return describe
 
 
-def _affinity(node: str) -> Any:
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+def here() -> dict[str, str]:
+    """The versions of this process, which every worker must have."""
+    return describing()()["versions"]
 
-    return NodeAffinitySchedulingStrategy(node, soft=False)
+
+def difference(there: dict[str, str], ours: dict[str, str]) -> str:
+    """How versions differ from ours, in words; empty where they agree.
+
+    >>> difference({"jax": "0.9", "optax": "1"}, {"jax": "0.10", "optax": "1"})
+    'expected jax 0.10 as on the driver, got jax 0.9'
+    """
+    different = [name for name in ours if there[name] != ours[name]]
+    theirs, wanted = (", ".join(f"{name} {of[name]}" for name in different) for of in (there, ours))
+    return f"expected {wanted} as on the driver, got {theirs}" if different else ""

@@ -1,14 +1,11 @@
 """`headcount bounds`: Theorem 2 at one setting, as a table, as JSON, and as a chart."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from headcount.commands.options import AsJson
-
-if TYPE_CHECKING:
-    from headcount.theory.bounds import Bounds
 
 
 def bounds(
@@ -28,8 +25,7 @@ def bounds(
     chart: Annotated[
         Path | None,
         typer.Option(
-            help="Draw heads × length, coloured by k, into this .html, .svg or .png file.",
-            show_default=False,
+            help="Draw k over heads × length into this .html, .svg or .png file.", show_default=False
         ),
     ] = None,
 ) -> None:
@@ -38,6 +34,7 @@ def bounds(
     Prints the exponents of the bounds on the parameters M at an error eps, each
     with the reason why it holds or why it is vacuous. Nothing is trained.
     """
+    from headcount.commands.tables import show_lines, show_table
     from headcount.theory.bounds import bounds as all_bounds
 
     found = all_bounds(
@@ -58,13 +55,7 @@ def bounds(
     if as_json:
         print(found.to_json())
         return
-    _show(found)
-    if chart is not None:
-        print(f"Chart: {chart}")
-
-
-def _show(found: "Bounds") -> None:
-    from headcount.commands.tables import show_lines, show_table
-
     show_lines([str(found.setting)])
     show_table(("bound", "exponent", "what it says"), found.rows(), texts=("bound", "what it says"))
+    if chart is not None:
+        print(f"Chart: {chart}")

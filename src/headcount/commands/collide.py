@@ -47,6 +47,8 @@ def collide(
     """
     from headcount.commands.training import train_in_view
     from headcount.errors import HeadcountError
+    from headcount.report.collisions_chart import collisions_chart
+    from headcount.report.picture import save_chart
     from headcount.results.store import Store
     from headcount.tasks.registry import with_defaults
     from headcount.trials.grid import Grid
@@ -63,11 +65,9 @@ def collide(
         training=Training(steps=steps - steps % 100, train_samples=train_samples),
     )
     trials = list(grid.trials())
-    options = {
-        **{"dimension": dimension, "token-dim": token_dim, "length": grid.length, "max-heads": max_heads},
-        **{"steps": steps, "train-samples": train_samples, "seeds": seeds, "pairs": pairs},
-        **{"candidates": candidates, "seed": seed, "out": out},
-    }
+    options: dict[str, Any] = {"dimension": dimension, "token-dim": token_dim, "length": grid.length}
+    options |= {"max-heads": max_heads, "steps": steps, "train-samples": train_samples, "seeds": seeds}
+    options |= {"pairs": pairs, "candidates": candidates, "seed": seed, "out": out}
     command = _command(task, options)
     store = Store(out)
     train_in_view(trials, store, command=command, quiet=as_json, keep_models=True)
@@ -79,7 +79,8 @@ def collide(
     if not found:
         raise HeadcountError(f"every member diverged: a longer warm-up or more steps than {steps} may help")
     title = f"{task}, D = {built.dimension}, d = {built.token_dim}"
-    page = _draw(found, store.folder / "collisions.html", dimension=built.dimension, title=title)
+    page = store.folder / "collisions.html"
+    save_chart(collisions_chart(found, dimension=built.dimension, title=title), page)
     if as_json:
         pages = {"page": str(page), "sequences": str(store.folder / FOLDER)}
         print(json.dumps({**_summary(found, missing, command), **pages}, indent=2, allow_nan=False))
@@ -111,7 +112,7 @@ def _summary(
         "machine": this_machine().name,
         "versions": versions(),
         "collisions": [_without_sequences(row) for row in found],
-        "without_a_member": [list(cell) for cell in missing],
+        "without_a_member": missing,
     }
 
 
@@ -122,9 +123,7 @@ def best_members(trials: "Sequence[TaskTrial]", store: "Store") -> "list[tuple[T
     frame = frame[frame["trial"].isin(list(by_id)) & (frame["status"] != "diverged")]
     best = frame.sort_values("validation_error").drop_duplicates(["length", "heads"])
     best = best.sort_values(["length", "heads"])
-    return [
-        (by_id[trial], float(error)) for trial, error in zip(best["trial"], best["test_error"], strict=True)
-    ]
+    return [(by_id[trial], float(error)) for trial, error in best[["trial", "test_error"]].to_numpy()]
 
 
 def _collisions(
@@ -137,8 +136,7 @@ def _collisions(
     for trial, error in best_members(trials, store):
         settings = {"trial": trial.id, "pairs": pairs, "candidates": candidates, "seed": seed}
         path = store.folder / FOLDER / f"T{trial.length}-h{trial.architecture.heads}.json"
-        known = _read(path)
-        if known is not None and known.get("settings") == settings:
+        if known := _read(path, settings):
             yield known
             continue
         if not quiet:
@@ -170,20 +168,13 @@ def _without_sequences(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """What was found before with these settings; empty if nothing was, or if it cannot be read."""
     try:
-        known = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return known if isinstance(known, dict) else None
-
-
-def _draw(found: Sequence[dict[str, Any]], page: Path, *, dimension: int, title: str) -> Path:
-    from headcount.report.collisions_chart import collisions_chart
-    from headcount.report.picture import save_chart
-
-    save_chart(collisions_chart(found, dimension=dimension, title=title), page)
-    return page
+        known: dict[str, Any] = json.loads(path.read_bytes())
+        return known if known["settings"] == settings else {}
+    except (OSError, ValueError, TypeError, KeyError):
+        return {}
 
 
 def _show(found: Sequence[dict[str, Any]], *, dimension: int) -> None:

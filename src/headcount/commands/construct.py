@@ -1,9 +1,8 @@
 """`headcount construct`: a transformer with explicit weights for a task, its bound and its measured error."""
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,15 +13,10 @@ if TYPE_CHECKING:
     from headcount.theory.constructions.worst_case import WorstCase
 
 
-class ConstructionName(StrEnum):
-    """Which construction."""
-
-    specialise = "specialise"
-    memorise = "memorise"
-
-
 def construct(
-    kind: Annotated[ConstructionName, typer.Argument(help="One head per coordinate, or one wide head.")],
+    kind: Annotated[
+        Literal["specialise", "memorise"], typer.Argument(help="One head per coordinate, or one wide head.")
+    ],
     task: Annotated[str, typer.Argument(help="The name of a task, such as bowls or max_sum.")] = "bowls",
     dimension: Annotated[int | None, typer.Option(help="D.", min=1, show_default="the task's own")] = None,
     token_dim: Annotated[int | None, typer.Option(help="d.", min=1, show_default="the task's own")] = None,
@@ -43,6 +37,10 @@ def construct(
     """
     from dataclasses import replace
 
+    import numpy as np
+    from jax import tree_util
+
+    from headcount.results.files import write_whole
     from headcount.tasks.registry import build
     from headcount.theory.constructions.memorise import memorise
     from headcount.theory.constructions.specialise import specialise
@@ -53,10 +51,12 @@ def construct(
     given = {"positions": positions, "dimension": dimension, "token_dim": token_dim}
     options = {name: value for name, value in given.items() if value is not None}
     chosen = replace(build(task, **options), distribution="uniform")
-    make = specialise if kind == ConstructionName.specialise else memorise
+    make = specialise if kind == "specialise" else memorise
     made = make(chosen, length=length, epsilon=epsilon, seed=seed)
     if out is not None:
-        _write(made, out)
+        leaves = tree_util.tree_leaves_with_path(made.model)
+        arrays = {tree_util.keystr(place).lstrip("."): np.asarray(leaf) for place, leaf in leaves}
+        write_whole(out, lambda file: np.savez(file, allow_pickle=False, **arrays))
     found = made.measured_error(seed=seed)
     if as_json:
         print(json.dumps({**made.to_json(), "measured_error": found.error}, indent=2, allow_nan=False))
@@ -66,32 +66,15 @@ def construct(
         print(f"Weights: {out}")
 
 
-def _write(made: "Construction", path: Path) -> None:
-    """Every array by the name of its place in the model."""
-    import jax
-    import numpy as np
-
-    from headcount.results.files import write_whole
-
-    leaves = jax.tree_util.tree_leaves_with_path(made.model)
-    arrays = {jax.tree_util.keystr(place).lstrip("."): np.asarray(leaf) for place, leaf in leaves}
-    write_whole(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
-
-
 def _show(made: "Construction", found: "WorstCase") -> None:
     from headcount.commands.tables import show_lines, show_table
 
-    architecture = made.model.architecture
+    task, architecture = made.task, made.model.architecture
+    encoder, readout = map(_widths, (architecture.encoder_hidden, architecture.readout_hidden))
     rows = [
-        (
-            "task",
-            f"{made.task.name}, D = {made.task.dimension}, d = {made.task.token_dim}, T = {made.length}",
-        ),
+        ("task", f"{task.name}, D = {task.dimension}, d = {task.token_dim}, T = {made.length}"),
         ("heads", f"{architecture.heads} of {architecture.head_dim} numbers, beta = {architecture.beta:.4g}"),
-        (
-            "hidden layers",
-            f"P: {_widths(architecture.encoder_hidden)}; F: {_widths(architecture.readout_hidden)}",
-        ),
+        ("hidden layers", f"P: {encoder}; F: {readout}"),
         ("parameters", f"{architecture.counted_parameters():,} in P and F"),
         ("allowed error", f"{made.epsilon:.3g}"),
         ("bound", f"{made.bound.total:.3g}, {'proven' if made.bound.proven else 'partly measured'}"),

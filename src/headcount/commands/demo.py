@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headcount.commands.estimate import estimate
-from headcount.commands.options import AsJson, Out, check_writable
+from headcount.commands.options import AsJson, Out
 from headcount.validation import expected
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ def demo(
     """
     import numpy as np
 
-    from headcount.results.files import write_whole
+    from headcount.results.files import check_writable, write_whole
 
     place = out.resolve()
     if not place.name:
         raise expected("--out", "a folder with a name", str(out))
     example = out.parent / f"{place.name}.npz" if out.name else place.with_name(f"{place.name}.npz")
-    check_writable(out)
+    check_writable("--out", out)
     write_whole(example, lambda file: np.savez(file, **example_data(seed=seed)))  # type: ignore[arg-type]
     estimate(example, out, seed=seed, as_json=as_json)
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,6 +30,8 @@ def density(
     between 0 and 1 that ascents from many starts find, at the sharpness and degree
     asked for and below. Takes about half a minute, longer with more monomials.
     """
+    from rich.console import Console
+
     from headcount.theory.density.approximate import approximate_target
     from headcount.theory.density.expression import Expression
     from headcount.theory.density.limits import check_size
@@ -38,12 +39,12 @@ def density(
     check_size(length=length, token_dim=token_dim, degree=degree)
     target = Expression(expression, length=length, token_dim=token_dim)
     size = {"length": length, "token_dim": token_dim}
-    with _progress(quiet=as_json) as say:
+    with Console(stderr=True, quiet=as_json).status("") as status:
         fitted = {}
         for lower in _degrees(degree):
-            say(f"degree {lower}: fitting the polynomial")
+            status.update(f"degree {lower}: fitting the polynomial")
             fitted[lower] = approximate_target(target, **size, sharpness=sharpness, degree=lower, seed=seed)
-        errors = [error for found in fitted.values() for error in _errors(found, say)]
+        errors = [error for found in fitted.values() for error in _errors(found, status.update)]
     if as_json:
         summary = {"expression": expression, **size, **_summary(fitted[degree]), "errors": errors}
         print(json.dumps(summary, indent=2, allow_nan=False))
@@ -93,27 +94,13 @@ def _show(expression: str, found: "Density", errors: list[dict[str, Any]]) -> No
         f"{summary['recovery_error']:.3g} (found)",
     )
     degrees = sorted({error["degree"] for error in errors})
+    errors = sorted(errors, key=lambda error: error["degree"])
     rows = []
     for sharpness in dict.fromkeys(error["sharpness"] for error in errors):
-        row = sorted(
-            (error for error in errors if error["sharpness"] == sharpness), key=lambda error: error["degree"]
-        )
+        row = [error for error in errors if error["sharpness"] == sharpness]
         name = "polynomial alone" if sharpness is None else f"sharpness {sharpness:g}"
         rows.append((name, *(f"{error['error']:.1e}" for error in row)))
     show_lines(lines)
     columns = ("largest error", *(f"degree {degree}" for degree in degrees))
     show_table(columns, rows, texts=("largest error",))
     show_lines(f"- {line}" for line in found.guarantees)
-
-
-@contextmanager
-def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A status line on a terminal, and nothing elsewhere."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield lambda line: None
-    else:
-        with console.status("") as status:
-            yield status.update

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headcount.commands.options import AsJson, Out, check_writable
+from headcount.commands.options import AsJson, Out
 from headcount.errors import InvalidInput
 from headcount.validation import shown as short
 
 if TYPE_CHECKING:
     from headcount.estimate.study import Study
     from headcount.estimate.verdict import Estimate
-    from headcount.results.store import Store
 
-ESTIMATE = "estimate.json"
+ESTIMATE = "estimate.json"  # in the folder: the answer, beside the members that it rests on
 
 
 def estimate(
@@ -45,7 +44,7 @@ def estimate(
     from headcount.data.files import load
     from headcount.estimate.evidence import estimate_of
     from headcount.estimate.study import Study
-    from headcount.results.files import write_whole
+    from headcount.results.files import check_writable, write_whole
 
     began = time.perf_counter()
     samples = load(data, target=target)  # type: ignore[arg-type]  # `load` refuses an unknown one
@@ -54,7 +53,7 @@ def estimate(
         f"--{'' if positions else 'no-'}positions --max-heads {max_heads} --seed {seed}"
     )
     study = Study.of(samples, out, max_heads=max_heads, positions=positions, seed=seed)
-    check_writable(out)
+    check_writable("--out", out)
     _check_same_data(study)
     study.check()
     early_shown = False
@@ -69,7 +68,7 @@ def estimate(
     _write_page(study, shown, command=command)
     content = {**found.to_json(), "data": {"name": samples.name, "fingerprint": samples.fingerprint}}
     written = json.dumps(content, indent=2, allow_nan=False)
-    write_whole(estimate_file(study.store), lambda file: file.write(written.encode()))
+    write_whole(study.store.folder / ESTIMATE, lambda file: file.write(written.encode()))
     if as_json:
         print(written)
         return
@@ -77,23 +76,17 @@ def estimate(
     print(f"Page: {study.store.page}")
 
 
-def estimate_file(store: "Store") -> Path:
-    """Where the answer is kept, beside the members that it rests on."""
-    return store.folder / ESTIMATE
-
-
 def with_options(found: "Estimate") -> "Estimate":
     """The estimate with parameters in its reasons worded as options of this command."""
     from headcount.estimate.verdict import PARAMETER
 
-    reasons = tuple(reason.replace(PARAMETER, "--max-heads ") for reason in found.reasons)
-    return replace(found, reasons=reasons)
+    return replace(found, reasons=tuple(each.replace(PARAMETER, "--max-heads ") for each in found.reasons))
 
 
 def _check_same_data(study: "Study") -> None:
     """One folder is for one data set: do not overwrite the estimate of another."""
     try:
-        before = json.loads(estimate_file(study.store).read_bytes())["data"]
+        before = json.loads((study.store.folder / ESTIMATE).read_bytes())["data"]
         name, fingerprint = before["name"], before["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError):  # none, or one that cannot be read
         return
@@ -115,42 +108,22 @@ def _write_page(study: "Study", found: "Estimate", *, command: str) -> None:
     from headcount.report.estimation import Pictures, write_estimate
 
     member, weights = attention(study, found.recommended_heads)
-    write_estimate(
-        found,
-        study.early_estimate(),
-        study.data,
-        member,
-        Pictures(salience_of(study).counts(SALIENT), weights),
-        study.frame(),
-        study.store.page,
-        command=command,
-    )
+    pictures = Pictures(salience_of(study).counts(SALIENT), weights)
+    early, frame, page = study.early_estimate(), study.frame(), study.store.page
+    write_estimate(found, early, study.data, member, pictures, frame, page, command=command)
 
 
 def _show(found: "Estimate") -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+    from headcount.commands.tables import show_lines, show_table
     from headcount.report.theme import scientific
 
-    console = Console(highlight=False)
-    console.width = min(console.width, 80)
-    console.print(Text(found.sentence, style="bold"))
-    for reason in found.reasons:
-        if reason not in found.sentence:
-            console.print(Text(reason[:1].upper() + reason[1:]))
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
-    for name in ("h", "test error", "distance", "probability of D = h"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for error, distance in zip(found.errors, found.distances, strict=True):
-        chance = found.probabilities.get(error.heads)
-        table.add_row(
-            str(error.heads),
-            scientific(error.value),
-            scientific(distance.value),
-            "–" if chance is None else f"{chance:.0%}",
-            style="bold" if error.heads == found.dimension else None,
-        )
-    console.print(table)
+    show_lines([found.sentence], style="bold")
+    show_lines(reason[:1].upper() + reason[1:] for reason in found.reasons if reason not in found.sentence)
+    heads = [error.heads for error in found.errors]
+    chances = [found.probabilities.get(h) for h in heads]
+    rows = [
+        (str(h), scientific(error.value), scientific(distance.value), "–" if p is None else f"{p:.0%}")
+        for h, error, distance, p in zip(heads, found.errors, found.distances, chances, strict=True)
+    ]
+    bold = [place for place, h in enumerate(heads) if h == found.dimension]
+    show_table(("h", "test error", "distance", "probability of D = h"), rows, bold=bold)

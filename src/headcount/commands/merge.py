@@ -3,14 +3,11 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from headcount.commands.options import AsJson
-
-if TYPE_CHECKING:
-    from headcount.results.merge import Contradiction, Merged
 
 MAX_NAMED = 20
 
@@ -47,38 +44,20 @@ def merge(
         with Console(stderr=True, quiet=as_json).status("looking at the folders") as status:
             made = join(folders, out, status.update, strict=strict)
     except Contradiction as error:
-        _name(error)
+        for conflict in error.conflicts[1:MAX_NAMED]:  # the error itself names the first
+            print(f"headcount: {conflict.line()}", file=sys.stderr)
+        if len(error.conflicts) > MAX_NAMED:
+            print(f"headcount: and {len(error.conflicts) - MAX_NAMED:,} more", file=sys.stderr)
         raise
     for problem in made.problems:
         print(f"headcount: {problem}", file=sys.stderr)
     if as_json:
-        print(json.dumps(_as_json(made), indent=2))
-    else:
-        _show(made)
-
-
-def _name(error: "Contradiction") -> None:
-    """A line for each conflict but the first, which the error itself names."""
-    for conflict in error.conflicts[1:MAX_NAMED]:
-        print(f"headcount: {conflict.line()}", file=sys.stderr)
-    if len(error.conflicts) > MAX_NAMED:
-        print(f"headcount: and {len(error.conflicts) - MAX_NAMED:,} more", file=sys.stderr)
-
-
-def _as_json(made: "Merged") -> dict[str, object]:
-    return {
-        "out": str(made.out),
-        "trials": made.trials,
-        "shared": made.shared,
-        "models": made.models,
-        "folders": {str(folder): members for folder, members in made.members.items()},
-        "problems": list(made.problems),
-    }
-
-
-def _show(made: "Merged") -> None:
-    for folder, members in made.members.items():
-        print(f"{members:>9,} in {folder}")
+        members = {str(folder): count for folder, count in made.members.items()}
+        numbers = {"out": str(made.out), "trials": made.trials, "shared": made.shared, "models": made.models}
+        print(json.dumps({**numbers, "folders": members, "problems": list(made.problems)}, indent=2))
+        return
+    for folder, count in made.members.items():
+        print(f"{count:>9,} in {folder}")
     print(
         f"{made.trials:>9,} trials altogether in {made.out}: {made.shared:,} of them from more than one "
         f"folder, {made.models:,} with a kept model."

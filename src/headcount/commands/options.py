@@ -1,14 +1,11 @@
 """Options that several commands have, and options that were renamed."""
 
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from headcount.errors import InvalidInput
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for the results; run again with it to resume.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
@@ -33,21 +30,3 @@ def with_current_names(arguments: Sequence[str]) -> list[str]:
             argument = f"{new}{equals}{value}"
         current.append(argument)
     return current
-
-
-def check_writable(out: Path) -> None:
-    """Refuse a folder that cannot be made or written to; nothing is left behind."""
-    try:
-        with tempfile.TemporaryDirectory(dir=_nearest_existing(out)):
-            pass
-    except OSError as error:
-        raise InvalidInput(f"--out: expected a writable folder, got {out}: {error.strerror}") from None
-
-
-def _nearest_existing(path: Path) -> Path:
-    """The path, or the nearest folder above it that exists."""
-    try:
-        path.lstat()
-    except FileNotFoundError:
-        return _nearest_existing(path.parent)
-    return path

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,9 +15,7 @@ DEFAULTS = {"dimension": 3, "token_dim": 2}
 
 
 def rates(
-    task: Annotated[
-        str, typer.Argument(help="The name of a task whose constructions are counted.")
-    ] = "bowls",
+    task: Annotated[str, typer.Argument(help="The task whose constructions are counted.")] = "bowls",
     dimension: Annotated[int | None, typer.Option(help="D.", min=1, show_default="3")] = None,
     token_dim: Annotated[int | None, typer.Option(help="d.", min=1, show_default="2")] = None,
     length: Annotated[int, typer.Option(help="T.", min=1)] = 16,
@@ -42,13 +40,9 @@ def rates(
     check_number("smallest_epsilon", smallest_epsilon, above=0, at_most=0.05)
     epsilons = geometric(smallest_epsilon)
     promised = guaranteed(chosen, length=length, seed=seed)
-    sizes_of = f"D = {chosen.dimension}, d = {chosen.token_dim}, T = {length}"
     sizes, gaps = parameter_rates(chosen, length=length, epsilons=epsilons, seed=seed), gap_rates(seed=seed)
-    reached = sizes[0].epsilons
     if as_json:
-        groups = {"parameters": sizes, "gaps": gaps}
-        found: dict[str, Any] = {name: [rate.to_json() for rate in group] for name, group in groups.items()}
-        about = {
+        summary = {
             "task": task,
             "dimension": chosen.dimension,
             "token_dim": chosen.token_dim,
@@ -57,9 +51,12 @@ def rates(
             "seed": seed,
             "guarantees": promised,
             "versions": versions(),
+            "parameters": [rate.to_json() for rate in sizes],
+            "gaps": [rate.to_json() for rate in gaps],
         }
-        print(json.dumps({**about, **found}, indent=2, allow_nan=False))
+        print(json.dumps(summary, indent=2, allow_nan=False))
         return
+    sizes_of, reached = f"D = {chosen.dimension}, d = {chosen.token_dim}, T = {length}", sizes[0].epsilons
     print(f"{task}, {sizes_of}: growth from epsilon = {reached[0]:g} to {reached[-1]:.1g}")
     _show(sizes, sign="≤")
     print("two bowls, one head of one number: fall of the gap as epsilon falls")

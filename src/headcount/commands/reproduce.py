@@ -38,8 +38,7 @@ def reproduce(
         ),
     ] = None,
     negatives: Annotated[
-        str | None,
-        typer.Option(help="msmarco: hard negatives by bm25, dense, or both.", show_default="bm25"),
+        str | None, typer.Option(help="msmarco: hard negatives by bm25, dense, or both.", show_default="bm25")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small enough for two cores: minutes.")] = False,
     seeds: Annotated[

@@ -75,10 +75,6 @@ def load(path: Path) -> tuple[Trial, ...]:
     return trials
 
 
-def _as_list(value: Any) -> Any:
-    return value if isinstance(value, list) else [value]
-
-
 def _as_seeds(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
         return value
@@ -87,7 +83,7 @@ def _as_seeds(value: Any) -> Any:
     return list(range(value))
 
 
-Axis = BeforeValidator(_as_list)
+Axis = BeforeValidator(lambda value: value if isinstance(value, list) else [value])
 Sizes = Annotated[list[Annotated[int, Field(ge=1)]], Axis, Field(min_length=1)]
 Rates = Annotated[list[Annotated[float, Field(gt=0, allow_inf_nan=False)]], Axis, Field(min_length=1)]
 Seeds = Annotated[list[Annotated[int, Field(ge=0)]], BeforeValidator(_as_seeds), Field(min_length=1)]

@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Iterable
-from types import TracebackType
 
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
@@ -78,9 +77,7 @@ class LiveGrid:
             self.live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.live.stop()
 
     def show(self, event: Event) -> None:
@@ -163,17 +160,14 @@ class LiveGrid:
         line = f"{self.finished:,} of {members}, {self.fraction:.0%} of the steps"
         made, took = self.fraction - self.already, time.monotonic() - self.began
         if made > 0.02 and self.finished < len(self.trials):
-            line += f", about {_duration(took * (1 - self.fraction) / made)} left"
+            left = took * (1 - self.fraction) / made
+            line += f", about {left:.0f} s left" if left < 90 else f", about {left / 60:.0f} min left"
         lines = [line]
         if self.staffed is not None:
             rate = (self.finished - self.finished_before) / max(took, 1e-9)
             workers, packs = _count(self.staffed.workers, "worker"), _count(self.staffed.in_flight, "pack")
             lines.append(f"{workers}, {packs} in flight, {rate:.2g} members per second")
         return [Text(line, style="dim") for line in lines]
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def _count(number: int, noun: str) -> str:

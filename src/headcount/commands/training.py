@@ -6,13 +6,13 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
-from headcount.commands.options import INCOMPLETE, INTERRUPTED, check_writable
+from headcount.commands.options import INCOMPLETE, INTERRUPTED
 from headcount.errors import ClusterLost, InvalidInput
 
 if TYPE_CHECKING:
@@ -78,20 +78,10 @@ class Engine:
         from headcount.cluster.run import run_on_ray
 
         where = "starting Ray on this machine" if self.address is None else f"asking for {self.address}"
-        console = Console(stderr=True)
-        shows = console.is_terminal and not quiet
         with ExitStack() as stack:
-            with console.status(where) if shows else nullcontext():
+            with Console(stderr=True, quiet=quiet).status(where):
                 stack.enter_context(connected(self.address))
             yield run_on_ray
-
-
-@dataclass(frozen=True)
-class Seen:
-    """Lines about files that could not be used, and how many members were given up."""
-
-    problems: tuple[str, ...]
-    given_up: int
 
 
 def train_in_view(
@@ -102,20 +92,24 @@ def train_in_view(
     quiet: bool,
     keep_models: bool = False,
     engine: Engine | None = None,
-) -> Seen:
-    """Train what the store does not hold yet, on this machine or where the engine has its own."""
+) -> "LiveGrid":
+    """Train what the store does not hold yet, on this machine or where the engine has its own.
+
+    Returns the view, which knows the problems that came up and how many members were given up.
+    """
     from rich.console import Console
 
     from headcount.commands.terminal import LiveGrid
+    from headcount.results.files import check_writable
 
-    check_writable(store.folder)
+    check_writable("--out", store.folder)
     with _ending_at_once(command), (engine or Engine()).started(quiet=quiet) as run:
         view = LiveGrid(trials, Console(stderr=True), quiet=quiet)
         # Within as well: nobody waits for a cluster to be left in good order.
         with _ending_at_once(command), view, _interrupted_at_once(command, view):
             for event in run(trials, store, keep_models=keep_models):
                 view.show(event)
-        return Seen(tuple(view.problems), view.given_up)
+        return view
 
 
 @contextmanager

@@ -74,8 +74,7 @@ def load(path: str | Path, blank: Callable[[Architecture], Model]) -> Model:
     shapes = {name: leaf.shape for name, leaf in named_leaves(model).items()}
     if {name: array.shape for name, array in arrays.items()} != shapes:
         raise InvalidInput(f"{path}: damaged (its parameters are not those of its architecture)")
-    filled: Model = jax.tree.unflatten(jax.tree.structure(model), [arrays[name] for name in shapes])
-    return filled
+    return jax.tree.unflatten(jax.tree.structure(model), [arrays[name] for name in shapes])
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -3,13 +3,14 @@
 import errno
 import os
 import socket
+import tempfile
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from headcount.errors import StorageError
+from headcount.errors import InvalidInput, StorageError
 
 TEMPORARY = ".partial"
 _CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)  # file systems without a flush of folders
@@ -36,6 +37,24 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     except BaseException:
         _discard(temporary)
         raise
+
+
+def check_writable(name: str, folder: Path) -> None:
+    """Refuse a folder that cannot be made or written to; nothing is left behind."""
+    try:
+        with tempfile.TemporaryDirectory(dir=_nearest_existing(folder)):
+            pass
+    except OSError as error:
+        raise InvalidInput(f"{name}: expected a writable folder, got {folder}: {error.strerror}") from None
+
+
+def _nearest_existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that exists."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return _nearest_existing(path.parent)
+    return path
 
 
 def remove_leftovers(folder: Path) -> None:

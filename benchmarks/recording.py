@@ -1,0 +1,28 @@
+"""What benchmarks share: a parser whose help is their docstring, results with machine and versions."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from headcount.results.files import write_whole
+from headcount.trials.machine import this_machine
+from headcount.version import versions
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def parser_of(text: str | None) -> argparse.ArgumentParser:
+    return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def about(*others: str) -> dict[str, str]:
+    """The machine and the versions that a result is measured with; `others` such as "torch 2.6"."""
+    return {"machine": this_machine().name, "versions": ", ".join((versions(), *others))}
+
+
+def write_json(path: Path, result: dict[str, Any], *, indent: int = 2, allow_nan: bool = True) -> str:
+    """Write a result, whole or not at all; returns its text."""
+    text = json.dumps(result, indent=indent, allow_nan=allow_nan) + "\n"
+    write_whole(path, lambda file: file.write(text.encode()))
+    return text
