@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headcount.engine.train import train
-from headcount.reproduce.catalogue import ITEMS
+from headcount.reproduce.item import ITEMS
 from headcount.reproduce.recipe import FULL
 from headcount.trials.outcome import Outcome
 from headcount.trials.training import Training

@@ -10,7 +10,7 @@ from tiny import TINY_TRAINING
 
 from headcount.commands import cli
 from headcount.reproduce import recipe as recipes
-from headcount.reproduce.catalogue import ITEMS
+from headcount.reproduce.item import ITEMS
 from headcount.trials.training import Training
 
 

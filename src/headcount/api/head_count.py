@@ -212,7 +212,7 @@ class HeadCount:
         text = f"<p>{escape(repr(self))}</p>"
         if "estimate_" not in vars(self) or not self.estimate_.errors:
             return text
-        from headcount.report.estimate_charts import deciding_chart
+        from headcount.report.estimation import deciding_chart
         from headcount.report.picture import WRITERS
 
         found = self.estimate_

@@ -31,9 +31,8 @@ def density(
     between 0 and 1 that ascents from many starts find, at the sharpness and degree
     asked for and below. Takes about half a minute, longer with more monomials.
     """
-    from headcount.theory.density.approximate import approximate_target
+    from headcount.theory.density.approximate import approximate_target, check_size
     from headcount.theory.density.expression import Expression
-    from headcount.theory.density.limits import check_size
 
     check_size(length=length, token_dim=token_dim, degree=degree)
     target = Expression(expression, length=length, token_dim=token_dim)

@@ -85,8 +85,4 @@ def _panel(rows: list[dict[str, Any]], value: str, title: str, dimension: int) -
         )
     )
     points = base.mark_point(size=40, filled=True, opacity=1).encode(detail="where:N")
-    return alt.LayerChart(
-        layer=[enough, lines, points],
-        width=WIDTH,
-        height=HEIGHT,
-    )
+    return alt.LayerChart(layer=[enough, lines, points], width=WIDTH, height=HEIGHT)

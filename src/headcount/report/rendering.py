@@ -53,9 +53,7 @@ def _bundle() -> str:
 @functools.cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("headcount.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
+        loader=jinja2.PackageLoader("headcount.report"), autoescape=True, undefined=jinja2.StrictUndefined
     )
     environment.filters["scientific"] = scientific
     # NaN is no JSON: better no page than one whose charts stay empty.

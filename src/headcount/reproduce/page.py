@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from headcount.report.panel import Panel
-from headcount.report.panel_chart import panel_chart
+from headcount.report.panel import Panel, panel_chart
 from headcount.report.rendering import facts, rendered
 from headcount.report.theme import scientific
 from headcount.reproduce.claims import Verdict

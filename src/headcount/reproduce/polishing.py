@@ -8,9 +8,9 @@ import pandas as pd
 
 from headcount.engine.device import this_machine
 from headcount.engine.train import polished
+from headcount.reproduce.claims import CELL, finished, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe
-from headcount.reproduce.summary import CELL, finished, summarise
 from headcount.results.store import Store
 from headcount.trials.outcome import Outcome
 from headcount.trials.pack import Pack

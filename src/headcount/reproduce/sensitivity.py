@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import Verdict
+from headcount.reproduce.claims import Verdict, summarise
 from headcount.reproduce.item import Item
-from headcount.reproduce.paper import TABLE_2, TABLE_3, TABLE_5, Published
 from headcount.reproduce.recipe import Recipe, maxima
-from headcount.reproduce.summary import summarise
+from headcount.reproduce.table import TABLE_2, TABLE_3, TABLE_5, Published
 from headcount.reproduce.table5 import TWO_LAYERS, shorter
 from headcount.trials.grid import Grid
 

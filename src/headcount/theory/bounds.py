@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from headcount.theory.setting import Setting
 from headcount.theory.theorem import (
     CONSTANT,
     Conjecture,
     LowerBound,
+    Setting,
     Uniqueness,
     UpperBound,
     conjecture,

@@ -15,13 +15,11 @@ from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.checks import check_assumptions
 from headcount.theory.collisions.pigeonhole import pigeonhole
 from headcount.theory.constructions.construction import Construction
-from headcount.theory.constructions.coordinates import coordinates_of
+from headcount.theory.constructions.coordinates import Outer, coordinates_of
 from headcount.theory.constructions.memorise import plan_memorise
-from headcount.theory.constructions.outer import Outer
 from headcount.theory.constructions.shallow import OutOfReach
 from headcount.theory.constructions.specialise import specialise
-from headcount.theory.setting import Setting
-from headcount.theory.theorem import lower_bound
+from headcount.theory.theorem import Setting, lower_bound
 from headcount.validation import check_number, expected
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from headcount.commands.cli import app
 from headcount.engine.device import this_machine
 from headcount.errors import InvalidInput
-from headcount.reproduce.catalogue import REAL_ITEMS
+from headcount.reproduce.item import REAL_ITEMS
 from headcount.reproduce.real.transition import right_answers, transitions
 from headcount.reproduce.real.trial import RealData, problem_of
 from headcount.reproduce.real.variants import (

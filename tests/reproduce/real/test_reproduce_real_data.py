@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from headcount.commands.cli import app
 from headcount.data.cifar10.files import Cifar10
 from headcount.errors import InvalidInput
-from headcount.reproduce.catalogue import REAL_ITEMS
+from headcount.reproduce.item import REAL_ITEMS
 from headcount.reproduce.real import cifar10
 from headcount.reproduce.real.images import balanced
 from headcount.reproduce.recipe import QUICK

@@ -17,8 +17,8 @@ from headcount.tasks.coordinates import Bowl, Projection
 from headcount.tasks.library import bowls, bowls_several, extremes, max_sum
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.landscape import survey
-from headcount.theory.collisions.region import Region
-from headcount.theory.collisions.segments import Segment, segments_of
+from headcount.theory.collisions.layout import Segment, segments_of
+from headcount.theory.collisions.refine import Region
 
 LENGTH = 8
 quickly = settings(max_examples=50, deadline=None)

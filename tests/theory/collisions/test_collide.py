@@ -29,8 +29,7 @@ from headcount.models.transformer import Transformer
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.collisions.collide import _POOL, Collisions, _best, collide, pairs_of_data
 from headcount.theory.collisions.pigeonhole import GAP
-from headcount.theory.collisions.refine import SAME, Pairs, Units, units_of
-from headcount.theory.collisions.region import Region
+from headcount.theory.collisions.refine import SAME, Pairs, Region, Units, units_of
 from headcount.theory.evaluate import representations
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "theory" / "collide.md"

@@ -26,7 +26,7 @@ from theory.collisions.references import (
 )
 
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.theory.collisions.closest import close_pairs
+from headcount.theory.collisions.pigeonhole import close_pairs
 
 # The model's own view of its scores and values.
 

@@ -23,7 +23,7 @@ from theory.collisions.references import (
 from headcount.models.architecture import Architecture
 from headcount.models.network import Network
 from headcount.models.transformer import Transformer
-from headcount.theory.collisions.lemma import broken_clauses, lemma_for
+from headcount.theory.collisions.collide import broken_clauses, lemma_for
 
 # The lemma.
 

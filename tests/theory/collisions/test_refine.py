@@ -23,8 +23,7 @@ from theory.collisions.references import (
 from headcount.models.transformer import Transformer
 from headcount.tasks.library import bowls, max_sum
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.theory.collisions.refine import SAME, Pairs, Units, refine, units_of
-from headcount.theory.collisions.region import Region
+from headcount.theory.collisions.refine import SAME, Pairs, Region, Units, refine, units_of
 from headcount.theory.constructions.specialise import specialise
 
 # The region of the data.

@@ -6,8 +6,7 @@ from functools import cache
 import pytest
 
 from headcount.tasks.library import extremes
-from headcount.theory.assumptions.checks import check_assumptions
-from headcount.theory.assumptions.findings import Assumptions
+from headcount.theory.assumptions.checks import Assumptions, check_assumptions
 from headcount.theory.constructions import construction as constructions
 
 

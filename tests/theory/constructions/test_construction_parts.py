@@ -8,10 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from headcount.theory.constructions import fit as fitting
-from headcount.theory.constructions.extremum import maximum
-from headcount.theory.constructions.fit import fit
-from headcount.theory.constructions.ridge import ridge
+from headcount.theory.constructions import structure
+from headcount.theory.constructions.memorise import maximum
 from headcount.theory.constructions.shallow import (
     MAX_KNOTS,
     OutOfReach,
@@ -25,7 +23,7 @@ from headcount.theory.constructions.shallow import (
     rounded_up,
     within_reach,
 )
-from headcount.theory.constructions.structure import is_additive, network_of
+from headcount.theory.constructions.structure import fit, is_additive, network_of, ridge
 from headcount.theory.search import largest
 
 FloatArray = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
@@ -208,7 +206,7 @@ def test_a_fit_keeps_to_its_tolerance_at_points_it_never_saw(name: str) -> None:
 
 
 def test_a_fit_out_of_reach_names_a_tolerance_that_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "MAX_UNITS", 32)
+    monkeypatch.setattr(structure, "MAX_UNITS", 32)
     inputs, _, function = WITHOUT_STRUCTURE["saddle"]
     with pytest.raises(OutOfReach, match=r"tolerance = 1e-06: .*32 units; tolerance = .* would be possible"):
         fit(function, inputs, 1e-6)

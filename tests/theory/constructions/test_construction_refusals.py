@@ -13,8 +13,7 @@ from constructing import Maker, both, defined, own
 from headcount.errors import InvalidInput
 from headcount.tasks.library import bowls, bowls_product, extremes
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.theory.constructions import fit as fitting
-from headcount.theory.constructions import shallow
+from headcount.theory.constructions import shallow, structure
 from headcount.theory.constructions.memorise import memorise
 from headcount.theory.constructions.specialise import specialise
 
@@ -72,7 +71,7 @@ def test_values_and_slopes_must_be_finite(make: Maker, task: RetrievalTask, reas
 def test_an_epsilon_out_of_reach_comes_with_one_within(
     task: RetrievalTask, epsilon: float, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "MAX_UNITS", 64)
+    monkeypatch.setattr(structure, "MAX_UNITS", 64)
     monkeypatch.setattr(shallow, "MAX_KNOTS", 256)
     refused = message(specialise, task, length=4, epsilon=epsilon)
     assert reason in refused
@@ -90,7 +89,7 @@ def test_an_epsilon_out_of_reach_comes_with_one_within(
 def test_what_memory_cannot_hold_comes_with_an_epsilon_that_fits(
     task: RetrievalTask, epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "MAX_UNITS", 64)
+    monkeypatch.setattr(structure, "MAX_UNITS", 64)
     options: dict[str, Any] = {"length": 16, "memory_gib": 2e-3}
     refused = message(memorise, task, epsilon=epsilon, **options)
     if epsilon == 1e-2 and task.outer is jnp.sum:
@@ -116,7 +115,7 @@ def test_where_no_epsilon_fits_a_length_is_to_blame() -> None:
 def test_a_product_too_small_to_see_among_large_numbers_is_not_passed_over(
     outer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "MAX_UNITS", 64)
+    monkeypatch.setattr(structure, "MAX_UNITS", 64)
     with pytest.raises(InvalidInput, match=r"would (be possible|fit)"):
         specialise(replace(extremes(), outer=outer), length=4, epsilon=0.1)
 

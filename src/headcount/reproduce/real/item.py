@@ -6,9 +6,8 @@ from functools import partial
 from pathlib import Path
 
 from headcount.errors import InvalidInput
-from headcount.reproduce.claims import Verdict
+from headcount.reproduce.claims import Cells, Verdict
 from headcount.reproduce.item import Item
-from headcount.reproduce.paper import Cells
 from headcount.reproduce.real.transition import MIN_HEAD_COUNTS, transitions
 from headcount.reproduce.real.trial import RealData
 from headcount.reproduce.real.variants import GRID, OTHER_GRIDS, Trials

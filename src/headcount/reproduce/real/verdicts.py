@@ -7,9 +7,15 @@ from typing import Any
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import Verdict
-from headcount.reproduce.paper import Cells
-from headcount.reproduce.real.claims import all_learnt, falls_with_length, reversal, rises_with_heads
+from headcount.reproduce.claims import Cells, Verdict, summarise
+from headcount.reproduce.real.claims import (
+    LEARNT,
+    all_learnt,
+    falls_with_length,
+    reversal,
+    rises_with_heads,
+    where_length_fades,
+)
 from headcount.reproduce.real.controls import (
     beside_the_grid,
     follows,
@@ -17,9 +23,7 @@ from headcount.reproduce.real.controls import (
     reciprocal_rank,
     tokens_that_matter,
 )
-from headcount.reproduce.real.fading import where_length_fades
-from headcount.reproduce.real.law_verdicts import follows_the_law
-from headcount.reproduce.real.noise import LEARNT
+from headcount.reproduce.real.law import follows_the_law
 from headcount.reproduce.real.variants import (
     GRID,
     HEADS_FIXED,
@@ -33,7 +37,6 @@ from headcount.reproduce.real.variants import (
     SHORTER_CORNERS,
     WIDTH_FIXED,
 )
-from headcount.reproduce.summary import summarise
 
 
 def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[Panel]:
@@ -140,11 +143,7 @@ def said_of(variant: str, verdict: Verdict) -> Verdict:
 
 
 def wrong(
-    frame: pd.DataFrame,
-    split: str,
-    paper: Cells | None = None,
-    *,
-    by: Sequence[str] = ("heads", "length"),
+    frame: pd.DataFrame, split: str, paper: Cells | None = None, *, by: Sequence[str] = ("heads", "length")
 ) -> pd.DataFrame:
     """The cells of one split: nothing is selected, so that each error stands for itself."""
     errors = frame[f"{split}_error"]
