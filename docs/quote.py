@@ -17,10 +17,10 @@ from typing import Any
 
 import pandas as pd
 
-from headcount.report.charts import error_against_length
 from headcount.report.collisions_chart import collisions_chart
+from headcount.report.page import error_against_length
 from headcount.report.panel import panels_chart
-from headcount.report.picture import save_chart
+from headcount.report.rendering import save_chart
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import ITEMS, REAL_ITEMS, Item
 from headcount.reproduce.page import columns, written

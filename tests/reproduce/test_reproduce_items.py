@@ -9,7 +9,7 @@ import pytest
 from reproduce.invented import as_the_theory_says, invented_frame
 
 from headcount.report.panel import panels_chart
-from headcount.report.picture import save_chart
+from headcount.report.rendering import save_chart
 from headcount.reproduce.claims import reversal_score
 from headcount.reproduce.item import ITEMS, Item
 from headcount.reproduce.page import columns, write_reproduction, written

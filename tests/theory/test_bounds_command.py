@@ -9,7 +9,7 @@ import typer
 from headcount.commands.bounds import bounds as command
 from headcount.errors import InvalidInput, StorageError
 from headcount.report.bounds_chart import BITES, NO_BOUND, VACUOUS, bounds_chart
-from headcount.report.picture import save_chart
+from headcount.report.rendering import save_chart
 from headcount.theory.bounds import bounds
 from headcount.theory.theorem import LARGEST, Setting
 

@@ -181,7 +181,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def _draw(found: Sequence[dict[str, Any]], page: Path, *, dimension: int, title: str) -> Path:
     from headcount.report.collisions_chart import collisions_chart
-    from headcount.report.picture import save_chart
+    from headcount.report.rendering import save_chart
 
     save_chart(collisions_chart(found, dimension=dimension, title=title), page)
     return page

@@ -127,7 +127,7 @@ def _conclude(
 ) -> dict[str, Any]:
     """Polish where that is asked for, judge, and write page, picture and frame."""
     from headcount.report.panel import panels_chart
-    from headcount.report.picture import save_chart
+    from headcount.report.rendering import save_chart
     from headcount.reproduce.page import write_reproduction
     from headcount.results.files import write_whole
 

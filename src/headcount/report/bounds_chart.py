@@ -46,7 +46,7 @@ def bounds_chart(setting: Setting) -> alt.HConcatChart:
     D and n are those of the setting in every cell. Its own cell has a frame, if it has one layer.
     """
     share = "T" if setting.share == 1 else f"{setting.share} T"
-    chart: alt.HConcatChart = calm(
+    return calm(
         alt.HConcatChart(
             hconcat=[
                 _panel(setting, share=QUARTER, title="m = T/4, as stated"),
@@ -57,7 +57,6 @@ def bounds_chart(setting: Setting) -> alt.HConcatChart:
             description="The lower exponent k for every number of heads and every length, for two m",
         )
     )
-    return chart
 
 
 def _title(setting: Setting) -> alt.TitleParams:

@@ -65,10 +65,9 @@ def deciding_chart(
         mark = alt.Chart(alt.InlineData(values=[{"heads": dimension}]))
         rule = mark.mark_rule(strokeDash=[4, 4], color=INK, opacity=0.5)
         layers.insert(0, rule.encode(x=heads))
-    chart: alt.LayerChart = calm(
+    return calm(
         alt.LayerChart(layer=layers, height=300, description="Error and distance by number of heads")
     ).properties(width="container")
-    return chart
 
 
 def salience_chart(counts: Float[np.ndarray, " sample"], *, dimension: int | None) -> alt.LayerChart:
@@ -87,10 +86,9 @@ def salience_chart(counts: Float[np.ndarray, " sample"], *, dimension: int | Non
     if dimension and dimension in values:
         mark = alt.Chart(alt.InlineData(values=[{"tokens": dimension}]))
         layers.append(mark.mark_rule(strokeDash=[4, 4], color=INK, opacity=0.6).encode(x="tokens:O"))
-    chart: alt.LayerChart = calm(
+    return calm(
         alt.LayerChart(layer=layers, height=200, description="Number of tokens that matter")
     ).properties(width="container")
-    return chart
 
 
 def convergence_chart(counts: Float[np.ndarray, " sample"]) -> alt.Chart:
@@ -105,7 +103,7 @@ def convergence_chart(counts: Float[np.ndarray, " sample"]) -> alt.Chart:
         )
     ]
     chart = alt.Chart(alt.InlineData(values=rows), height=130, description="Tokens that matter, converging")
-    drawn: alt.Chart = calm(
+    return calm(
         chart.mark_line(point=True, strokeWidth=2).encode(
             x=alt.X("sequences:Q", title="sequences", scale=alt.Scale(type="log", base=2)),
             y=alt.Y("tokens:Q", title="tokens that matter", scale=alt.Scale(zero=True)),
@@ -118,7 +116,6 @@ def convergence_chart(counts: Float[np.ndarray, " sample"]) -> alt.Chart:
             tooltip=["which:N", "sequences:Q", alt.Tooltip("tokens:Q", format=".2f")],
         )
     ).properties(width="container")
-    return drawn
 
 
 def attention_chart(weights: Float[np.ndarray, "sample head token"]) -> alt.HConcatChart:
@@ -143,9 +140,7 @@ def attention_chart(weights: Float[np.ndarray, "sample head token"]) -> alt.HCon
                 tooltip=["head:O", "token:O", "weight:Q"],
             ).properties(width=220, height=24 * weights.shape[1])
         )
-    chart = alt.HConcatChart(hconcat=panels, description="Attention weights of each head")
-    made: alt.HConcatChart = calm(chart)
-    return made
+    return calm(alt.HConcatChart(hconcat=panels, description="Attention weights of each head"))
 
 
 USUAL_HEADS = (8, 12)

@@ -83,7 +83,7 @@ def panel_layers(panel: Panel) -> alt.LayerChart:
             "whose:N",
             title=None,
             scale=alt.Scale(domain=[_ours(panel), PAPER], range=[[1, 0], [4, 4]]),
-            legend=_KINDS if _both(rows) else None,
+            legend=_KINDS if rows["whose"].nunique() > 1 else None,
         )
     )
     points = base.mark_point(size=46, filled=True, opacity=1).encode(
@@ -115,10 +115,6 @@ def _rows(panel: Panel) -> pd.DataFrame:
         return ours.dropna()
     paper = panel.table[[*columns, "paper"]].rename(columns={"paper": "error"}).assign(whose=PAPER)
     return pd.concat([ours, paper]).dropna()
-
-
-def _both(rows: pd.DataFrame) -> bool:
-    return rows["whose"].nunique() > 1
 
 
 def _ours(panel: Panel) -> str:

@@ -90,8 +90,7 @@ def _row(members: pd.DataFrame) -> dict[str, float]:
 def _polished(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """Of the members that were polished, the one with the lowest validation error."""
     best = frame.sort_values("validation_error").drop_duplicates(list(by))
-    kinds = ("test", "validation", "train")
-    columns = {f"{kind}_error": f"polished_{kind}" for kind in kinds}
+    columns = {f"{kind}_error": f"polished_{kind}" for kind in ("test", "validation", "train")}
     return best[[*by, *columns]].rename(columns=columns)
 
 

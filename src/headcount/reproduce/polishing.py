@@ -31,7 +31,10 @@ def to_polish(item: Item, recipe: Recipe, frame: pd.DataFrame) -> list[tuple[Tri
     chosen = [
         trials[trial] for trial, heads, length in cells if (heads, length) in stalled and item.polished(heads)
     ]
-    return [(trial, _polished(trial, recipe.polish_steps)) for trial in chosen]
+    return [
+        (trial, replace(trial, training=replace(trial.training, polish_steps=recipe.polish_steps)))
+        for trial in chosen
+    ]
 
 
 def polish_into(store: Store, pairs: list[tuple[Trial, Trial]]) -> Iterator[Row]:
@@ -57,7 +60,3 @@ def polish_into(store: Store, pairs: list[tuple[Trial, Trial]]) -> Iterator[Row]
         made = Row.of(wanted, better, this_machine(), seconds=seconds)
         store.write(Pack((wanted,), wanted.architecture), [made])
         yield made
-
-
-def _polished(trial: Trial, steps: int) -> Trial:
-    return replace(trial, training=replace(trial.training, polish_steps=steps))

@@ -33,14 +33,12 @@ def at_an_angle(degrees: float) -> list[list[float]]:
 
 def gaussian(draw: int) -> list[list[float]]:
     """Directions from N(0, I), which differ in length too."""
-    drawn: list[list[float]] = np.random.default_rng(draw).normal(size=(D, 4)).tolist()
-    return drawn
+    return np.random.default_rng(draw).normal(size=(D, 4)).tolist()
 
 
 def grids(recipe: Recipe) -> dict[str, Grid]:
     """Each variant at one length, just below D and at D; with one head where that may explain the paper's."""
     cheaper = recipe.lighter(lengths=(recipe.middle_length,))
-
     draws = DRAWS[:3] if recipe.quick else DRAWS
 
     def directed(directions: object, heads: tuple[int, ...] = HEADS, **options: object) -> Grid:

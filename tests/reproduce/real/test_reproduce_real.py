@@ -13,7 +13,7 @@ from headcount.commands.cli import app
 from headcount.engine.device import this_machine
 from headcount.errors import InvalidInput
 from headcount.reproduce.item import REAL_ITEMS
-from headcount.reproduce.real.transition import right_answers, transitions
+from headcount.reproduce.real.item import right_answers, transitions
 from headcount.reproduce.real.trial import RealData, problem_of
 from headcount.reproduce.real.variants import (
     GRID,

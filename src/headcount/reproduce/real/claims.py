@@ -44,10 +44,8 @@ def rises_with_heads(frame: pd.DataFrame) -> Verdict:
     means = _means(frame)
     if len(means.index) < 2 or means.isna().any(axis=None):
         return Verdict(claim, None, "needs two head counts and a finished member in each cell")
-    steps, noise = (
-        means.diff().iloc[1:],
-        noise_of(frame.groupby(["heads", "length"])["train_error"]).unstack(),
-    )
+    noise = noise_of(frame.groupby(["heads", "length"])["train_error"]).unstack()
+    steps = means.diff().iloc[1:]
     allowed = ((noise**2 + noise.shift() ** 2) ** 0.5).clip(lower=LEARNT).iloc[1:]
     level = int((steps.abs() <= allowed).to_numpy().sum())
     rising = [(heads, length) for heads, row in (steps > allowed).iterrows() for length in row.index[row]]

@@ -27,8 +27,7 @@ class Law:
 
     def error(self, heads: Float[np.ndarray, " cell"], length: Float[np.ndarray, " cell"]) -> np.ndarray:
         """1 − accuracy, as the law has it."""
-        wrong: np.ndarray = self.c * length**self.b * np.exp(self.a * heads / length**self.delta)
-        return wrong
+        return self.c * length**self.b * np.exp(self.a * heads / length**self.delta)
 
 
 def fit_law(

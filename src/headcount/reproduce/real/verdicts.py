@@ -63,8 +63,9 @@ def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[P
 
 def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
     """Verdicts on the paper's claims, from the grid and from the other grids."""
-    grids = {variant: _finished(cells) for variant, cells in whole_grids(frame).items()}
-    frame, grid = _finished(frame), grids.pop(GRID)
+    frames = {"": frame, **whole_grids(frame)}
+    grids = {variant: cells[cells["status"] != "diverged"] for variant, cells in frames.items()}
+    frame, grid = grids.pop(""), grids.pop(GRID)
     if grid.empty:
         return [Verdict("training accuracy depends on h or T", None, "no member of the grid finished")]
     corners = frame[frame["variant"] == SHORTER_CORNERS]
@@ -131,10 +132,6 @@ def corners_parted(grid: pd.DataFrame | None, corners: pd.DataFrame) -> Iterator
     if grid is not None and not corners.empty:
         few = corners["heads"] == corners["heads"].min()
         yield said_of(SHORTER, parted(grid, corners[few], corners[~few]))
-
-
-def _finished(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[frame["status"] != "diverged"]
 
 
 def said_of(variant: str, verdict: Verdict) -> Verdict:

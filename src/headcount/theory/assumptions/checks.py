@@ -112,7 +112,7 @@ def check_assumptions(task: RetrievalTask, *, length: int = 32, seed: int = 0) -
         _range(landscape),
         positions,
         _smoothness(landscape),
-        _model(),
+        Finding("1", "bounded weights", "unknown", "about the model, not the task"),
         _unique(landscape),
         _distinct(landscape),
         _hessian(landscape),
@@ -170,10 +170,6 @@ def _smoothness(landscape: Landscape) -> Finding:
             )
     reason = "no kink was met along segments of the cube, and values cannot prove that there is none"
     return Finding("definition", "smoothness", "unknown", reason)
-
-
-def _model() -> Finding:
-    return Finding("1", "bounded weights", "unknown", "about the model, not the task")
 
 
 def _unique(landscape: Landscape) -> Finding:

@@ -79,8 +79,7 @@ def _change_after_halving(heights: Callable[[Pieces], Pieces], left: Pieces, rig
         keep_right = np.abs(at_right - at_middle) > np.abs(at_middle - at_left)
         left, at_left = np.where(keep_right, (middle, at_middle), (left, at_left))
         right, at_right = np.where(keep_right, (right, at_right), (middle, at_middle))
-    change: Pieces = np.abs(at_right - at_left)
-    return change
+    return np.abs(at_right - at_left)
 
 
 def _heights(

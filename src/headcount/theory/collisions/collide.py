@@ -133,8 +133,7 @@ class Collision:
 
     def to_json(self) -> dict[str, Any]:
         """The numbers and both sequences."""
-        sequences = {"first": self.first.tolist(), "second": self.second.tolist()}
-        return {**vars(self), **sequences}
+        return {**vars(self), "first": self.first.tolist(), "second": self.second.tolist()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,26 +161,18 @@ class Collisions:
 
     def to_json(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        binned = self.binned
+        binned = None
+        if self.binned is not None:
+            numbers = ("epsilon", "unattended", "free", "points", "candidates", "target_gap")
+            names = (*numbers, "representation_gap", "lipschitz")
+            binned = {name: getattr(self.binned, name) for name in names}
+            binned |= {"first": self.binned.first.tolist(), "second": self.binned.second.tolist()}
         return {
             "heads": self.heads,
             "length": self.length,
             "inside": self.inside.to_json(),
             "anywhere": self.anywhere.to_json(),
-            "binned": None
-            if binned is None
-            else {
-                "epsilon": binned.epsilon,
-                "unattended": binned.unattended,
-                "free": binned.free,
-                "points": binned.points,
-                "candidates": binned.candidates,
-                "target_gap": binned.target_gap,
-                "representation_gap": binned.representation_gap,
-                "lipschitz": binned.lipschitz,
-                "first": binned.first.tolist(),
-                "second": binned.second.tolist(),
-            },
+            "binned": binned,
             "why_not_binned": self.why_not_binned,
             "lemma": str(self.lemma),
             "assumption_2": self.assumption_2,

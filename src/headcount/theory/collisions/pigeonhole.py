@@ -1,7 +1,7 @@
 """The lower bound's proof as an algorithm: more candidate subsequences than a few heads can tell apart."""
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 import jax
@@ -53,7 +53,7 @@ def close_pairs(
         sorted_points = points[order]
         for step in range(1, min(neighbours, count - 1) + 1):
             squares = _squared_distances(sorted_points, step)
-            nearest = _smallest(squares, keep)
+            nearest = np.argpartition(squares, min(keep, len(squares)) - 1)[:keep]
             pair = np.sort(np.stack([order[nearest], order[nearest + step]]), axis=0)
             found.append((pair[0], pair[1], np.sqrt(squares[nearest])))
     first, second, distance = (np.concatenate(part) for part in zip(*found, strict=True))
@@ -70,11 +70,6 @@ def _squared_distances(points: Float[np.ndarray, "point axis"], step: int) -> Fl
         difference = points[begin + step : end + step] - points[begin:end]
         squares[begin:end] = np.einsum("ij,ij->i", difference, difference)
     return squares
-
-
-def _smallest(values: Float[np.ndarray, " value"], keep: int) -> Int[np.ndarray, " place"]:
-    keep = min(keep, len(values))
-    return np.argpartition(values, keep - 1)[:keep]
 
 
 CANDIDATES = 1_000_000
@@ -217,28 +212,22 @@ def _closest(
 ) -> tuple[Float[np.ndarray, "pair length token_dim"], Float[np.ndarray, "pair length token_dim"]]:
     """The candidates with the nearest summaries, completed to sequences."""
     pairs = close_pairs(_summaries(model, layout, grid, chosen), keep=_FINALISTS, seed=seed)
-    complete = partial(_complete, layout, grid)
-    both = [complete(chosen[a], chosen[b]) for a, b in zip(pairs.first, pairs.second, strict=True)]
-    return np.stack([pair[0] for pair in both]), np.stack([pair[1] for pair in both])
+    return _complete(layout, grid, chosen[pairs.first], chosen[pairs.second])
 
 
 def _complete(
     layout: Layout,
     grid: Float[np.ndarray, "block point token_dim"],
-    one: Int[np.ndarray, " free"],
-    other: Int[np.ndarray, " free"],
-) -> tuple[Float[np.ndarray, "length token_dim"], Float[np.ndarray, "length token_dim"]]:
+    one: Int[np.ndarray, "*pair free"],
+    other: Int[np.ndarray, "*pair free"],
+) -> tuple[Float[np.ndarray, "*pair length token_dim"], Float[np.ndarray, "*pair length token_dim"]]:
     """Where two candidates agree both take the filler; where they differ each takes its own point.
 
     The first block that differs holds the minimum of both: blocks are ordered outwards from the minimiser.
     """
-    blocks = np.arange(len(one))
-    differ = (one != other)[:, None]
-    sequences = []
-    for choice in (one, other):
-        sequence = layout.sequence.copy()
-        sequence[layout.free] = np.where(differ, grid[blocks, choice], layout.filler)
-        sequences.append(sequence)
+    points = grid[np.arange(len(grid)), np.stack([one, other])]
+    sequences = np.tile(layout.sequence, (*points.shape[:-2], 1, 1))
+    sequences[..., layout.free, :] = np.where((one != other)[..., None], points, layout.filler)
     return sequences[0], sequences[1]
 
 

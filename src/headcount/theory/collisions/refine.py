@@ -39,8 +39,8 @@ class Region(NamedTuple):
         with jax.enable_x64(True):
             x = np.asarray(task.inputs(jax.random.key(seed), _SAMPLES, length))
             likelihood = np.asarray(log_likelihood(jnp.asarray(x), task.distribution))
-        norms = np.quantile(np.linalg.norm(x, axis=-1), QUANTILES)
-        return cls(task.distribution, _ends(*norms), _ends(*np.quantile(likelihood, QUANTILES)))
+        norms = np.quantile(np.linalg.norm(x, axis=-1), QUANTILES).tolist()
+        return cls(task.distribution, tuple(norms), tuple(np.quantile(likelihood, QUANTILES).tolist()))
 
     @classmethod
     def everywhere(cls, task: RetrievalTask) -> "Region":
@@ -114,10 +114,6 @@ def log_likelihood(x: Float[Array, "*batch length token_dim"], distribution: Dis
     return jnp.where(inside, 0.0, -jnp.inf)
 
 
-def _ends(low: float, high: float) -> tuple[float, float]:
-    return float(low), float(high)
-
-
 SAME = 1e-4  # representations this close, relative to their spread, count as one
 _DAMPING = 1e-11
 _POLISH = 0.3  # the last part of the steps only brings representations together
@@ -178,22 +174,15 @@ def refine(
     sizes = np.geomspace(0.3, 0.003, count)[np.random.default_rng(seed).permutation(count)]
     with jax.enable_x64(True):
         first, second = (jnp.asarray(part, jnp.float64) for part in pairs)
-        found = _climb_all(model, task, region, units, steps, first, second, jnp.asarray(sizes))
+        found = _climb_all(model, task, region, units, steps, (first, second, jnp.asarray(sizes)))
         return Pairs(*(np.asarray(part) for part in found))
 
 
 @eqx.filter_jit
 def _climb_all(
-    model: Transformer,
-    task: Target,
-    region: Place,
-    units: Units,
-    steps: int,
-    first: Array,
-    second: Array,
-    sizes: Array,
+    model: Transformer, task: Target, region: Place, units: Units, steps: int, starts: tuple[Array, ...]
 ) -> tuple[Array, Array, Array, Array]:
-    return jax.vmap(partial(_climb, model, task, region, units, steps))(first, second, sizes)
+    return jax.vmap(partial(_climb, model, task, region, units, steps))(*starts)
 
 
 def _climb(

@@ -19,6 +19,7 @@ from headcount.theory.evaluate import outputs
 from headcount.theory.search import climbs, minima
 from headcount.validation import check_integer, check_number
 
+MAX_LENGTH = 1 << 14
 _FEATURES = 1 << 25
 
 
@@ -196,12 +197,8 @@ class Construction:
 
 def checked(epsilon: float, length: int) -> tuple[float, int]:
     """Epsilon and length, validated."""
-    return check_number("epsilon", epsilon, above=0), check_integer(
-        "length", length, at_least=1, at_most=MAX_LENGTH
-    )
-
-
-MAX_LENGTH = 1 << 14
+    length = check_integer("length", length, at_least=1, at_most=MAX_LENGTH)
+    return check_number("epsilon", epsilon, above=0), length
 
 
 @lru_cache(maxsize=64)
@@ -212,32 +209,20 @@ def assumptions_of(task: RetrievalTask, length: int, seed: int) -> Assumptions:
 
 def guarantees(found: Assumptions, *, fitted: bool) -> tuple[str, ...]:
     """What the assumptions behind the upper bounds promise, and what is lost where one fails."""
-    lines = [_domain(found), _range(found), _smoothness(found, fitted), _rate(found, fitted)]
-    return tuple(line for line in lines if line)
-
-
-def _domain(found: Assumptions) -> str:
-    if found.holds("domain"):
-        return "domain: tokens lie in [0,1]^d, where the bound holds"
-    return "domain fails: the bound speaks of [0,1]^d alone, and this task's tokens leave it"
-
-
-def _range(found: Assumptions) -> str:
-    if found.holds("range"):
-        return "range: the f_i lie in [0,1]"
-    return "range fails: the f_i leave [0,1] and are rescaled to it; nothing is lost"
-
-
-def _smoothness(found: Assumptions, fitted: bool) -> str:
-    verdict = found.verdict("smoothness")
-    if not fitted:
-        return "" if verdict != "fails" else "smoothness fails, but the knots do not rest on it"
-    if verdict == "fails":
-        return "smoothness fails: the sup error of the fitted networks is measured between kinks, not proven"
-    return "smoothness unknown: the sup error of the fitted networks is measured, not proven"
-
-
-def _rate(found: Assumptions, fitted: bool) -> str:
+    lines = [
+        "domain: tokens lie in [0,1]^d, where the bound holds"
+        if found.holds("domain")
+        else "domain fails: the bound covers only [0,1]^d, and this task's tokens leave it",
+        "range: the f_i lie in [0,1]"
+        if found.holds("range")
+        else "range fails: the f_i leave [0,1] and are rescaled to it; nothing is lost",
+    ]
+    kinks = found.verdict("smoothness") == "fails"
     if fitted:
-        return "assumption 3 unknown: the width was found by trying; no rate in epsilon is promised"
-    return "assumption 3: explicit knots, so each width follows from epsilon by a formula"
+        state, between = ("fails", " between kinks") if kinks else ("unknown", "")
+        measured = f"the sup error of the fitted networks is measured{between}, not proven"
+        rate = "assumption 3 unknown: the width was found by trying; no rate in epsilon is promised"
+        return (*lines, f"smoothness {state}: {measured}", rate)
+    if kinks:
+        lines.append("smoothness fails, but the knots do not rest on it")
+    return (*lines, "assumption 3: explicit knots, so each width follows from epsilon by a formula")

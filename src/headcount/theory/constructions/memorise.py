@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from scipy.linalg import block_diag
 
 from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
@@ -189,7 +190,7 @@ def plan_memorise(task: RetrievalTask, *, length: int, epsilon: float, seed: int
 
 
 def _plan_that_fits(task: RetrievalTask, length: int, epsilon: float, memory_gib: float, seed: int) -> Plan:
-    """The plan for epsilon; or what stands against it, and an epsilon that was tried and is fine."""
+    """The plan for epsilon; or why it does not fit, and an epsilon that does."""
     reason, possible = "", epsilon
     while True:
         try:
@@ -236,7 +237,6 @@ def _readout(
 
     Between two layers stands one affine map; where the parts meet it is the product of the two parts' own.
     """
-    token_dim = psis[0].inner.shape[1]
     first, first_bias, second, second_bias, third, third_bias = ([] for _ in range(6))
     minima = []
     for net, positions in zip(psis, sets, strict=True):
@@ -250,10 +250,9 @@ def _readout(
         third.append(largest.middle)
         third_bias.append(largest.middle_bias)
         minima.append(-largest.last)  # 1 − max(1 − psi)
-    assert first[0].shape[1] == length * token_dim
-    read = phi.inner @ _block_diagonal(minima)
+    read = phi.inner @ block_diag(*minima)
     return Network(
-        (np.concatenate(first), _block_diagonal(second), _block_diagonal(third), read, phi.outer),
+        (np.concatenate(first), block_diag(*second), block_diag(*third), read, phi.outer),
         (
             np.concatenate(first_bias),
             np.concatenate(second_bias),
@@ -263,13 +262,3 @@ def _readout(
         ),
         "relu",
     )
-
-
-def _block_diagonal(blocks: list[np.ndarray]) -> np.ndarray:
-    rows, columns = (sum(block.shape[axis] for block in blocks) for axis in (0, 1))
-    whole = np.zeros((rows, columns))
-    row = column = 0
-    for block in blocks:
-        whole[row : row + block.shape[0], column : column + block.shape[1]] = block
-        row, column = row + block.shape[0], column + block.shape[1]
-    return whole

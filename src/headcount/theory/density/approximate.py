@@ -41,19 +41,15 @@ def check_size(*, length: int, token_dim: int, degree: int) -> None:
     check_integer("length", length, at_least=MIN_LENGTH)
     check_integer("token_dim", token_dim, at_least=1)
     check_integer("degree", degree, at_least=1)
-    _check_token_dim(token_dim)
-    _check_length(length, token_dim)
-    _check_degree(degree, variables=length * token_dim)
-
-
-def _check_token_dim(token_dim: int) -> None:
-    count = retrievals(length=MIN_LENGTH, token_dim=token_dim)
-    if count > MAX_RETRIEVALS:
+    at_least = retrievals(length=MIN_LENGTH, token_dim=token_dim)
+    if at_least > MAX_RETRIEVALS:
         max_token_dim = MAX_RETRIEVALS // retrievals(length=MIN_LENGTH, token_dim=1)
         raise InvalidInput(
             f"token_dim: expected an integer <= {max_token_dim}, got {token_dim}, which needs "
-            f"{_counted(count)} retrievals even at length {MIN_LENGTH}; the limit is {MAX_RETRIEVALS:,}"
+            f"{_counted(at_least)} retrievals even at length {MIN_LENGTH}; the limit is {MAX_RETRIEVALS:,}"
         )
+    _check_length(length, token_dim)
+    _check_degree(degree, variables=length * token_dim)
 
 
 def _check_length(length: int, token_dim: int) -> None:
