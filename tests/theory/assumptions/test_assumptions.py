@@ -130,5 +130,5 @@ def test_a_check_leaves_the_precision_as_it_was_and_repeats_itself() -> None:
 
 
 def test_a_length_without_positions_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="no positions are left at length 1"):
+    with pytest.raises(InvalidInput, match="positions: expected at least one at length 1, got none"):
         check_assumptions(extremes(positions="odd"), length=1)

@@ -146,7 +146,10 @@ def test_starts_of_the_data_are_different_pairs_and_half_of_them_near() -> None:
         ({"epsilon": -1.0}, "epsilon: expected"),
         ({"seed": 2**63}, "seed: expected"),
         ({"model": small(SEVERAL)}, "token_dim = 1, output_dim = 3 of the model: bowls has 2 and 1"),
-        ({"model": positional(BOWLS, length=4)}, "length = 8: this model knows positions up to 4"),
+        (
+            {"model": positional(BOWLS, length=4)},
+            "length: expected at most 4, the positions of this model, got 8",
+        ),
         (
             {"model": jax.tree.map(np.zeros_like, small(BOWLS))},
             "the representation or the target is the same for every sequence",

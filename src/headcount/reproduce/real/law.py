@@ -12,6 +12,7 @@ from headcount.reproduce.claims import Cells, Verdict
 from headcount.reproduce.real.claims import LEARNT
 from headcount.reproduce.real.paper import DELTA
 
+PerCell = Float[np.ndarray, " cell"]
 DELTAS = (0.0, 1.0)
 
 
@@ -25,18 +26,12 @@ class Law:
     delta: float
     unexplained: float
 
-    def error(self, heads: Float[np.ndarray, " cell"], length: Float[np.ndarray, " cell"]) -> np.ndarray:
+    def error(self, heads: PerCell, length: PerCell) -> np.ndarray:
         """1 − accuracy, as the law has it."""
         return self.c * length**self.b * np.exp(self.a * heads / length**self.delta)
 
 
-def fit_law(
-    heads: Float[np.ndarray, " cell"],
-    length: Float[np.ndarray, " cell"],
-    wrong: Float[np.ndarray, " cell"],
-    *,
-    delta: float | None = None,
-) -> Law:
+def fit_law(heads: PerCell, length: PerCell, wrong: PerCell, *, delta: float | None = None) -> Law:
     """Least squares on log errors; `delta` None is fitted too.
 
     >>> heads, length = (grid.ravel() for grid in np.meshgrid([2.0, 4, 6, 8], [8.0, 16, 32, 64]))
@@ -61,11 +56,7 @@ def fit_law(
 
 
 def law_intervals(
-    heads: Float[np.ndarray, " cell"],
-    length: Float[np.ndarray, " cell"],
-    wrong: Float[np.ndarray, " cell"],
-    *,
-    delta: float,
+    heads: PerCell, length: PerCell, wrong: PerCell, *, delta: float
 ) -> dict[str, tuple[float, float]]:
     """95% intervals of a, b and c at this delta, by how far the cells lie from the law."""
     design, found, rest = _at(delta, heads, length, np.log(wrong))
@@ -77,9 +68,7 @@ def law_intervals(
     return {name: (float(low[i]), float(high[i])) for i, name in enumerate("abc")}
 
 
-def delta_interval(
-    heads: Float[np.ndarray, " cell"], length: Float[np.ndarray, " cell"], wrong: Float[np.ndarray, " cell"]
-) -> tuple[float, float]:
+def delta_interval(heads: PerCell, length: PerCell, wrong: PerCell) -> tuple[float, float]:
     """The deltas at which the law is not significantly worse, at 5%, than at the best one."""
     deltas = np.linspace(*DELTAS, 201)
     squares = np.array([(_at(one, heads, length, np.log(wrong))[2] ** 2).sum() for one in deltas])
@@ -89,10 +78,7 @@ def delta_interval(
 
 
 def _at(
-    delta: float,
-    heads: Float[np.ndarray, " cell"],
-    length: Float[np.ndarray, " cell"],
-    logs: Float[np.ndarray, " cell"],
+    delta: float, heads: PerCell, length: PerCell, logs: PerCell
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What a, b and log c multiply; their least squares; and what these leave of the log errors."""
     design = np.stack([heads / length**delta, np.log(length), np.ones_like(length)], axis=1)
