@@ -30,7 +30,7 @@ from headcount.estimate.evidence import by_length, estimate_of
 from headcount.estimate.finished import FinishedMembers
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate
-from headcount.reproduce.reversal import reversal_score
+from headcount.reproduce.claims import reversal_score
 from headcount.results.store import Store
 from headcount.running.executor import Advanced, Finished, run
 from headcount.trials.trial import Trial

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import pandas as pd
 from recording import RESULTS, parser_of, write_json
 
-from headcount.reproduce.catalogue import REAL_ITEMS
+from headcount.reproduce.item import REAL_ITEMS
 from headcount.reproduce.real.variants import GRID
 from headcount.reproduce.recipe import FULL, QUICK
 from headcount.results.files import write_whole

@@ -17,12 +17,12 @@ from typing import Any
 
 import pandas as pd
 
-from headcount.report.charts import error_against_length
 from headcount.report.collisions_chart import collisions_chart
-from headcount.report.panel_chart import panels_chart
-from headcount.report.picture import save_chart
-from headcount.reproduce.catalogue import ITEMS, REAL_ITEMS
+from headcount.report.page import error_against_length
+from headcount.report.panel import panels_chart
+from headcount.report.rendering import save_chart
 from headcount.reproduce.claims import Verdict
+from headcount.reproduce.item import ITEMS, REAL_ITEMS
 from headcount.reproduce.page import columns, written
 from headcount.reproduce.polishing import to_polish
 from headcount.reproduce.recipe import FULL

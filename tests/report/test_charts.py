@@ -6,8 +6,8 @@ import vl_convert
 from believable import ODD_FRAMES, believable_frame, diverge, in_cell, with_error
 
 from headcount.errors import InvalidInput
-from headcount.report.charts import error_against_length, heat_map
-from headcount.report.picture import save_chart
+from headcount.report.page import error_against_length, heat_map
+from headcount.report.rendering import save_chart
 
 
 def svg(chart) -> str:

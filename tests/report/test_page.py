@@ -8,8 +8,7 @@ import pytest
 from believable import ODD_FRAMES, believable_frame, diverge, in_cell
 
 from headcount.errors import StorageError
-from headcount.report.charts import error_against_length, heat_map
-from headcount.report.page import render_page, write_page
+from headcount.report.page import error_against_length, heat_map, render_page, write_page
 
 WORDS = {"title": "Heads", "findings": ["It needs 4 heads.", "Give it 4."], "command": "headcount demo"}
 EVIL = "</script><script>alert('x')</script>&\"<b>"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headcount.engine.train import train
-from headcount.reproduce.catalogue import ITEMS
+from headcount.reproduce.item import ITEMS
 from headcount.reproduce.recipe import FULL
 from headcount.trials.task_choice import Training
 

@@ -9,8 +9,7 @@ import pytest
 from reproduce.invented import invented_frame
 from tiny import tiny_grid
 
-from headcount.reproduce.claims import falls, grows_with_length, no_worse, slope_interval, within
-from headcount.reproduce.summary import summarise
+from headcount.reproduce.claims import falls, grows_with_length, no_worse, slope_interval, summarise, within
 
 
 def frame_of(errors: dict[tuple[int, int], list[tuple[float, float]]], rate: float = 1e-2) -> pd.DataFrame:

@@ -8,7 +8,7 @@ import pytest
 from tiny import TINY_TRAINING
 
 from headcount.reproduce import recipe as recipes
-from headcount.reproduce.catalogue import ITEMS, REAL_ITEMS
+from headcount.reproduce.item import ITEMS, REAL_ITEMS
 from headcount.trials.task_choice import Training
 
 

@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from reproduce.invented import as_the_theory_says, invented_frame
 
-from headcount.report.panel_chart import panels_chart
-from headcount.report.picture import save_chart
-from headcount.reproduce.catalogue import ITEMS
+from headcount.report.panel import panels_chart
+from headcount.report.rendering import save_chart
+from headcount.reproduce.claims import reversal_score
+from headcount.reproduce.item import ITEMS
 from headcount.reproduce.page import columns, write_reproduction, written
-from headcount.reproduce.paper import LENGTHS, TABLE_2, TABLE_3, TABLE_4, TABLE_5
 from headcount.reproduce.polishing import to_polish
 from headcount.reproduce.recipe import FULL, QUICK
-from headcount.reproduce.reversal import reversal_score
 from headcount.reproduce.rivals import PARAMETERS
 from headcount.reproduce.sensitivity import at_an_angle
+from headcount.reproduce.table import TABLE_2, TABLE_3, TABLE_4, TABLE_5
 from headcount.tasks.registry import build
 from headcount.trials.trial import Trial
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from headcount.errors import InvalidInput
 from headcount.theory.bounds import bounds
-from headcount.theory.setting import LARGEST, Setting
 from headcount.theory.theorem import (
+    LARGEST,
+    Setting,
     conjecture,
     enough_heads,
     lower_bound,

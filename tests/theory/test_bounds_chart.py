@@ -4,9 +4,9 @@ import pytest
 
 from headcount.errors import StorageError
 from headcount.report.bounds_chart import BITES, NO_BOUND, VACUOUS, bounds_chart
-from headcount.report.picture import save_chart
+from headcount.report.rendering import save_chart
 from headcount.theory.bounds import bounds
-from headcount.theory.setting import LARGEST, Setting
+from headcount.theory.theorem import LARGEST, Setting
 
 PAPER = {"dimension": 4, "heads": 3, "head_dim": 8, "length": 128}
 

@@ -223,8 +223,8 @@ class HeadCount:
         text = f"<p>{escape(repr(self))}</p>"
         if "estimate_" not in vars(self) or not self.estimate_.errors:
             return text
-        from headcount.report.estimate_charts import deciding_chart
-        from headcount.report.picture import WRITERS
+        from headcount.report.estimation import deciding_chart
+        from headcount.report.rendering import WRITERS
 
         found = self.estimate_
         chart = deciding_chart(found.errors, found.distances, dimension=found.dimension)

@@ -49,7 +49,7 @@ def bounds(
     )
     if chart is not None:
         from headcount.report.bounds_chart import bounds_chart
-        from headcount.report.picture import save_chart
+        from headcount.report.rendering import save_chart
 
         save_chart(bounds_chart(found.setting), chart)
     if as_json:

@@ -48,7 +48,7 @@ def collide(
     from headcount.commands.training import train_in_view
     from headcount.errors import HeadcountError
     from headcount.report.collisions_chart import collisions_chart
-    from headcount.report.picture import save_chart
+    from headcount.report.rendering import save_chart
     from headcount.results.store import Store
     from headcount.tasks.registry import with_defaults
     from headcount.trials.grid import Grid

@@ -9,8 +9,7 @@ import typer
 from headcount.commands.options import AsJson
 
 if TYPE_CHECKING:
-    from headcount.theory.constructions.construction import Construction
-    from headcount.theory.constructions.worst_case import WorstCase
+    from headcount.theory.constructions.construction import Construction, WorstCase
 
 
 def construct(

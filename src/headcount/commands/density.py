@@ -32,9 +32,8 @@ def density(
     """
     from rich.console import Console
 
-    from headcount.theory.density.approximate import approximate_target
+    from headcount.theory.density.approximate import approximate_target, check_size
     from headcount.theory.density.expression import Expression
-    from headcount.theory.density.limits import check_size
 
     check_size(length=length, token_dim=token_dim, degree=degree)
     target = Expression(expression, length=length, token_dim=token_dim)

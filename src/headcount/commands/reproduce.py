@@ -57,7 +57,7 @@ def reproduce(
     validation errors are reported. Without --quick it wants a GPU.
     """
     from headcount.commands.training import train_in_view
-    from headcount.reproduce.catalogue import REAL_ITEMS
+    from headcount.reproduce.item import REAL_ITEMS
     from headcount.reproduce.recipe import FULL, QUICK
     from headcount.results.store import Store
 
@@ -93,7 +93,7 @@ def reproduce(
 def _chosen(name: str, given: dict[str, str], *, quick: bool) -> "list[Item]":
     """The items by this name, with the data that was given to one of them."""
     from headcount.errors import InvalidInput
-    from headcount.reproduce.catalogue import ITEMS, REAL_ITEMS
+    from headcount.reproduce.item import ITEMS, REAL_ITEMS
     from headcount.validation import expected
 
     if name not in (*ITEMS, *REAL_ITEMS, "all"):
@@ -109,7 +109,7 @@ def _chosen(name: str, given: dict[str, str], *, quick: bool) -> "list[Item]":
 
 
 def _list(*, as_json: bool) -> None:
-    from headcount.reproduce.catalogue import ITEMS, REAL_ITEMS
+    from headcount.reproduce.item import ITEMS, REAL_ITEMS
 
     if as_json:
         items = (*ITEMS.values(), *REAL_ITEMS.values())
@@ -125,8 +125,8 @@ def _conclude(
     item: "Item", recipe: "Recipe", store: "Store", *, command: str, notes: list[str], quiet: bool
 ) -> dict[str, Any]:
     """Polish where that is asked for, judge, and write page, picture and frame."""
-    from headcount.report.panel_chart import panels_chart
-    from headcount.report.picture import save_chart
+    from headcount.report.panel import panels_chart
+    from headcount.report.rendering import save_chart
     from headcount.reproduce.page import write_reproduction
     from headcount.results.files import write_whole
 

@@ -21,8 +21,7 @@ from headcount.report.theme import (
     outlined,
     written_in,
 )
-from headcount.theory.setting import LARGEST, Setting
-from headcount.theory.theorem import QUARTER, LowerBound, lower_bound
+from headcount.theory.theorem import LARGEST, QUARTER, LowerBound, Setting, lower_bound
 
 COLUMN_WIDTH, ROW_HEIGHT = 46, 30
 LENGTHS = 8  # powers of two on the axis ...
@@ -47,7 +46,7 @@ def bounds_chart(setting: Setting) -> alt.HConcatChart:
     D and n are those of the setting in every cell. Its own cell has a frame, if it has one layer.
     """
     share = "T" if setting.share == 1 else f"{setting.share} T"
-    chart: alt.HConcatChart = calm(
+    return calm(
         alt.HConcatChart(
             hconcat=[
                 _panel(setting, share=QUARTER, title="m = T/4, as stated"),
@@ -58,7 +57,6 @@ def bounds_chart(setting: Setting) -> alt.HConcatChart:
             description="The lower exponent k for every number of heads and every length, for two m",
         )
     )
-    return chart
 
 
 def _title(setting: Setting) -> alt.TitleParams:
@@ -73,12 +71,7 @@ def _panel(setting: Setting, *, share: Fraction, title: str) -> alt.LayerChart:
     cells = [_cell(setting, heads=h, length=T, share=share) for h in heads for T in lengths]
     base = alt.Chart(alt.InlineData(values=cells)).encode(
         x=alt.X("length:O", title=LENGTH, scale=_band(lengths, gap=0.06), axis=cell_axis()),
-        y=alt.Y(
-            "heads:O",
-            title=HEADS,
-            scale=_band(heads, gap=0.08),
-            axis=cell_axis(setting.dimension),
-        ),
+        y=alt.Y("heads:O", title=HEADS, scale=_band(heads, gap=0.08), axis=cell_axis(setting.dimension)),
         tooltip=["heads:O", "length:O", alt.Tooltip("written:N", title="k"), "why:N"],
     )
     frame = base.transform_filter("datum.asked").mark_rect(

@@ -18,30 +18,16 @@ def collisions_chart(found: Sequence[dict[str, Any]], *, dimension: int, title: 
     """Two panels over the heads, a line per length: the gap, and the Lipschitz constant that it asks for.
 
     Full lines are the largest of pairs like the data, dotted ones their median, broken ones the largest of
-    pairs anywhere; a rule marks h = D. `found` is a list of
-    rows as `Collisions.to_json` writes them.
+    pairs anywhere; a rule marks h = D. `found` is a list of rows as `Collisions.to_json` writes them.
     """
-    rows = [
-        {
-            "heads": row["heads"],
-            "length": row["length"],
-            "where": where,
-            "gap": max(row[key]["target_gap"], _FLOOR),
-            "lipschitz": max(row[key]["lipschitz_at_least"], _FLOOR),
-        }
-        for row in found
-        for key, where in (("inside", INSIDE), ("anywhere", ANYWHERE))
-    ]
-    medians = [
-        {
-            "heads": row["heads"],
-            "length": row["length"],
-            "where": TYPICAL,
-            "gap": max(row["inside"]["typical_gap"], _FLOOR),
-        }
-        for row in found
-    ]
-    chart: alt.HConcatChart = calm(
+    rows, medians = [], []
+    for row in found:
+        place = {"heads": row["heads"], "length": row["length"]}
+        for where, pair in ((INSIDE, row["inside"]), (ANYWHERE, row["anywhere"])):
+            gap, slope = (max(pair[key], _FLOOR) for key in ("target_gap", "lipschitz_at_least"))
+            rows.append({**place, "where": where, "gap": gap, "lipschitz": slope})
+        medians.append({**place, "where": TYPICAL, "gap": max(row["inside"]["typical_gap"], _FLOOR)})
+    return calm(
         alt.HConcatChart(
             hconcat=[
                 _panel(rows + medians, "gap", "target gap at one representation, in deviations", dimension),
@@ -55,7 +41,6 @@ def collisions_chart(found: Sequence[dict[str, Any]], *, dimension: int, title: 
             description="The largest target gap at equal representation, by number of heads and length",
         )
     )
-    return chart
 
 
 def _panel(rows: list[dict[str, Any]], value: str, title: str, dimension: int) -> alt.LayerChart:
@@ -85,8 +70,4 @@ def _panel(rows: list[dict[str, Any]], value: str, title: str, dimension: int) -
         )
     )
     points = base.mark_point(size=40, filled=True, opacity=1).encode(detail="where:N")
-    return alt.LayerChart(
-        layer=[enough, lines, points],
-        width=WIDTH,
-        height=HEIGHT,
-    )
+    return alt.LayerChart(layer=[enough, lines, points], width=WIDTH, height=HEIGHT)

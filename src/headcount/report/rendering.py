@@ -1,13 +1,21 @@
-"""The templates of pages, filled: each page opens from disk, without a network, for ever."""
+"""Pages from templates, and charts as files of their own: each opens from disk, without a network."""
 
 import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import altair as alt
 import jinja2
 import pandas as pd
 import vl_convert
 
 from headcount.report.theme import scientific
+from headcount.results.files import write_whole
+from headcount.validation import expected
+
+PIXELS_PER_INCH = 192
+Chart = alt.LayerChart | alt.HConcatChart | alt.VConcatChart | alt.ConcatChart | alt.Chart
 
 
 def rendered(template: str, **content: Any) -> str:
@@ -53,9 +61,7 @@ def _bundle() -> str:
 @functools.cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("headcount.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
+        loader=jinja2.PackageLoader("headcount.report"), autoescape=True, undefined=jinja2.StrictUndefined
     )
     environment.filters["scientific"] = scientific
     # NaN is no JSON: better no page than one whose charts stay empty.
@@ -65,3 +71,26 @@ def _environment() -> jinja2.Environment:
         "separators": (",", ":"),
     }
     return environment
+
+
+WRITERS: Mapping[str, Callable[[Any], bytes]] = {
+    ".svg": lambda chart: vl_convert.vegalite_to_svg(chart.to_dict()).encode(),
+    ".png": lambda chart: vl_convert.vegalite_to_png(chart.to_dict(), ppi=PIXELS_PER_INCH),
+    ".html": lambda chart: chart.to_html(inline=True).encode(),
+}
+
+
+def save_chart(chart: Chart, path: Path, *, width: int | None = None) -> None:
+    """Write the chart by the ending of `path`, on white, so that the file is whole or not there."""
+    path = Path(path)
+    check_ending(path)
+    sized = chart if width is None else chart.properties(width=width)
+    content = WRITERS[path.suffix](sized.properties(background="white"))
+    write_whole(path, lambda file: file.write(content))
+
+
+def check_ending(path: Path) -> None:
+    """Whether a chart can be written to a file of this name: one clear line if not."""
+    if Path(path).suffix not in WRITERS:
+        *others, last = WRITERS
+        raise expected("chart", f"a file that ends in {', '.join(others)} or {last}", Path(path).name)

@@ -153,19 +153,16 @@ def headline(text: str, subtitle: str) -> alt.TitleParams:
 
 def outlined(cells: alt.Chart) -> alt.Chart:
     """Cells without a colour, as dashed outlines."""
-    outlines: alt.Chart = cells.mark_rect(
+    return cells.mark_rect(
         fill="transparent", stroke=INK, strokeOpacity=0.4, strokeDash=[3, 3], cornerRadius=3
     )
-    return outlines
 
 
 def written_in(cells: alt.Chart) -> alt.Chart:
     """What stands in cells, in the ink that can be read on their colour."""
-    texts: alt.Chart = cells.mark_text(fontSize=11, color=alt.expr("datum.ink")).encode(text="written:N")
-    return texts
+    return cells.mark_text(fontSize=11, color=alt.expr("datum.ink")).encode(text="written:N")
 
 
 def plain(frame: pd.DataFrame) -> list[Any]:
     """Rows as a chart takes them: Altair refuses a frame of more than 5000 rows, and JSON has no NaN."""
-    rows: list[Any] = frame.astype(object).where(frame.notna(), None).to_dict(orient="records")
-    return rows
+    return frame.astype(object).where(frame.notna(), None).to_dict(orient="records")

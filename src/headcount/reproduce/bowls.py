@@ -5,10 +5,9 @@ from dataclasses import replace
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import Verdict, falls, grows_with_length
+from headcount.reproduce.claims import Verdict, falls, grows_with_length, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe
-from headcount.reproduce.summary import summarise
 from headcount.trials.grid import Grid
 from headcount.trials.task_choice import TaskChoice
 

@@ -4,10 +4,9 @@ import pandas as pd
 
 from headcount.report.panel import Panel
 from headcount.reproduce import figure4, table2
-from headcount.reproduce.claims import Verdict, falls
+from headcount.reproduce.claims import Verdict, falls, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe
-from headcount.reproduce.summary import summarise
 from headcount.trials.grid import Grid
 
 D = 4
@@ -32,10 +31,7 @@ def panels(frame: pd.DataFrame) -> list[Panel]:
 def judge(frame: pd.DataFrame) -> list[Verdict]:
     """The fall at D, and the power law below it."""
     heads, hidden = (frame[frame["variant"] == variant] for variant in ("heads", "hidden"))
-    return [
-        falls(summarise(heads), below=D - 1, at=D, factor=100),
-        *figure4.power_laws(hidden, SHOWN),
-    ]
+    return [falls(summarise(heads), below=D - 1, at=D, factor=100), *figure4.power_laws(hidden, SHOWN)]
 
 
 ITEM = Item(

@@ -5,12 +5,10 @@ import pandas as pd
 
 from headcount.report.panel import Panel
 from headcount.reproduce import table2, table4
-from headcount.reproduce.claims import Verdict
+from headcount.reproduce.claims import Cells, Verdict, reversal_score, summarise
 from headcount.reproduce.item import Item
-from headcount.reproduce.paper import TABLE_2, TABLE_4, Cells
 from headcount.reproduce.recipe import Recipe
-from headcount.reproduce.reversal import reversal_score
-from headcount.reproduce.summary import summarise
+from headcount.reproduce.table import TABLE_2, TABLE_4
 from headcount.trials.grid import Grid
 
 DIMENSIONS = {"D = 4": 4, "D = 3": 3}

@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import Verdict, slope_interval
+from headcount.reproduce.claims import Verdict, at_selected_rate, slope_interval, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe, maxima
-from headcount.reproduce.summary import at_selected_rate, summarise
 from headcount.trials.grid import Grid
 
 D = 4

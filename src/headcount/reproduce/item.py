@@ -1,17 +1,24 @@
-"""A table or figure of the paper to run again: what to train, what to show, what is claimed."""
+"""A table or figure of the paper to run again: what to train, what to show, what is claimed.
 
-from collections.abc import Callable, Iterable, Mapping
+All of them are listed by name at the end; each is imported when it is asked for.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import Verdict
-from headcount.reproduce.paper import Cells
+from headcount.reproduce.claims import Cells, Verdict
 from headcount.reproduce.recipe import Recipe, replicates
 from headcount.results.store import Store
 from headcount.trials.grid import Grid
 from headcount.trials.trial import Trial
+
+if TYPE_CHECKING:
+    from headcount.reproduce.real.item import RealItem
 
 
 @dataclass(frozen=True)
@@ -59,3 +66,36 @@ class Item:
         names += [(trial.id, "") for trial in polished]
         labels = pd.DataFrame(names, columns=["trial", "variant"])
         return frame.merge(labels, on="trial", how="inner")
+
+
+@dataclass(frozen=True)
+class Catalogue(Mapping[str, Any]):
+    """The items of one package: each is `ITEM` in a module of its name."""
+
+    package: str
+    names: tuple[str, ...]
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.names:
+            raise KeyError(name)
+        return import_module(f"{self.package}.{name}").ITEM
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+
+ITEMS: Mapping[str, Item] = Catalogue(
+    "headcount.reproduce",
+    (
+        *("table2", "table3", "table4", "table5"),
+        *("figure1", "figure3", "figure4"),
+        *("sensitivity", "rivals", "wide_head", "bowls"),
+    ),
+)
+REAL_ITEMS: "Mapping[str, RealItem]" = Catalogue("headcount.reproduce.real", ("msmarco", "cifar10"))

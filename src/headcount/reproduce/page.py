@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from headcount.report.panel import Panel
-from headcount.report.panel_chart import panel_chart
+from headcount.report.panel import Panel, panel_chart
 from headcount.report.rendering import facts, rendered
 from headcount.report.theme import scientific
 from headcount.reproduce.claims import Verdict
@@ -82,9 +81,10 @@ def columns(panel: Panel) -> tuple[str, ...]:
 def written(panel: Panel) -> Iterator[tuple[str, ...]]:
     """Each cell as text: the paper's number, ours, and ours over the paper's."""
     for row in panel.table.sort_values([panel.lines, panel.across]).to_dict(orient="records"):
-        ours = (scientific(row["min"]), scientific(row["median"]), _spread(row))
+        low, middle, mean, std = (scientific(row[name]) for name in ("min", "median", "mean", "std"))
+        ours = (low, middle, f"{mean} ± {std}")
         failed = f"{row['failed']} of {row['members']}" if row["failed"] else "0"
-        place = (_number(row[panel.lines]), _number(row[panel.across]))
+        place = (f"{row[panel.lines]:g}", f"{row[panel.across]:g}")
         if panel.shares:
             paper = (percent(row["paper"]),) if "paper" in row else ()
             yield (*place, *paper, f"{percent(row['mean'])} ± {percent(row['std'])}", failed)
@@ -92,7 +92,8 @@ def written(panel: Panel) -> Iterator[tuple[str, ...]]:
             yield (*place, *ours, failed)
         else:
             chosen = ("validation", "selected", "polished_test")
-            beside_paper = (scientific(row["paper"]), *ours, failed, _ratio(row["ratio"]))
+            ratio = "–" if np.isnan(row["ratio"]) else f"{row['ratio']:.2g}"
+            beside_paper = (scientific(row["paper"]), *ours, failed, ratio)
             yield (*place, *beside_paper, *(scientific(row[name]) for name in chosen))
 
 
@@ -105,18 +106,6 @@ def percent(share: float) -> str:
     if np.isnan(share):
         return "–"
     return "0%" if share == 0 else f"{100 * share:.1f}%" if share >= 0.01 else f"{100 * share:.2f}%"
-
-
-def _spread(row: dict[Any, Any]) -> str:
-    return f"{scientific(row['mean'])} ± {scientific(row['std'])}"
-
-
-def _ratio(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.2g}"
-
-
-def _number(value: float) -> str:
-    return f"{value:g}"
 
 
 def _short(name: str) -> str:

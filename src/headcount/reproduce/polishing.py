@@ -7,9 +7,9 @@ from dataclasses import replace
 import pandas as pd
 
 from headcount.engine.train import polished
+from headcount.reproduce.claims import CELL, finished, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe
-from headcount.reproduce.summary import CELL, finished, summarise
 from headcount.results.store import Store
 from headcount.trials.machine import this_machine
 from headcount.trials.pack import Pack
@@ -30,7 +30,10 @@ def to_polish(item: Item, recipe: Recipe, frame: pd.DataFrame) -> list[tuple[Tri
     chosen = [
         trials[trial] for trial, heads, length in cells if (heads, length) in stalled and item.polished(heads)
     ]
-    return [(trial, _polished(trial, recipe.polish_steps)) for trial in chosen]
+    return [
+        (trial, replace(trial, training=replace(trial.training, polish_steps=recipe.polish_steps)))
+        for trial in chosen
+    ]
 
 
 def polish_into(store: Store, pairs: list[tuple[Trial, Trial]]) -> Iterator[Row]:
@@ -56,7 +59,3 @@ def polish_into(store: Store, pairs: list[tuple[Trial, Trial]]) -> Iterator[Row]
         made = Row.of(wanted, better, this_machine(), seconds=seconds)
         store.write(Pack((wanted,), wanted.architecture), [made])
         yield made
-
-
-def _polished(trial: Trial, steps: int) -> Trial:
-    return replace(trial, training=replace(trial.training, polish_steps=steps))

@@ -3,10 +3,9 @@
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import Verdict
+from headcount.reproduce.claims import Verdict, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe, maxima
-from headcount.reproduce.summary import summarise
 from headcount.trials.grid import Grid
 
 D = 4

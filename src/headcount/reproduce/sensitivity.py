@@ -8,11 +8,10 @@ import numpy as np
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import Verdict
+from headcount.reproduce.claims import Verdict, summarise
 from headcount.reproduce.item import Item
-from headcount.reproduce.paper import TABLE_2, TABLE_3, TABLE_5, Published
 from headcount.reproduce.recipe import Recipe, maxima
-from headcount.reproduce.summary import summarise
+from headcount.reproduce.table import TABLE_2, TABLE_3, TABLE_5, Published
 from headcount.reproduce.table5 import TWO_LAYERS, shorter
 from headcount.trials.grid import Grid
 
@@ -34,14 +33,12 @@ def at_an_angle(degrees: float) -> list[list[float]]:
 
 def gaussian(draw: int) -> list[list[float]]:
     """Directions from N(0, I), which differ in length too."""
-    drawn: list[list[float]] = np.random.default_rng(draw).normal(size=(D, 4)).tolist()
-    return drawn
+    return np.random.default_rng(draw).normal(size=(D, 4)).tolist()
 
 
 def grids(recipe: Recipe) -> dict[str, Grid]:
     """Each variant at one length, just below D and at D; with one head where that may explain the paper's."""
     cheaper = recipe.lighter(lengths=(recipe.middle_length,))
-
     draws = DRAWS[:3] if recipe.quick else DRAWS
 
     def directed(directions: object, heads: tuple[int, ...] = HEADS, **options: object) -> Grid:

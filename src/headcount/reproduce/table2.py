@@ -1,8 +1,7 @@
 """Table 2: n = 8 numbers per head, so that the width grows with the heads."""
 
-from headcount.reproduce.paper import TABLE_2
 from headcount.reproduce.recipe import maxima
-from headcount.reproduce.table import table_item
+from headcount.reproduce.table import TABLE_2, table_item
 
 ITEM = table_item(
     "table2",

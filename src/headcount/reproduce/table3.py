@@ -1,8 +1,7 @@
 """Table 3: the width E = 32 stays, n = ceil(E / h)."""
 
-from headcount.reproduce.paper import TABLE_3
 from headcount.reproduce.recipe import maxima
-from headcount.reproduce.table import table_item
+from headcount.reproduce.table import TABLE_3, table_item
 
 ITEM = table_item(
     "table3",

@@ -1,8 +1,7 @@
 """Table 4: D = 3."""
 
-from headcount.reproduce.paper import TABLE_4
 from headcount.reproduce.recipe import maxima
-from headcount.reproduce.table import table_item
+from headcount.reproduce.table import TABLE_4, table_item
 
 ITEM = table_item(
     "table4",

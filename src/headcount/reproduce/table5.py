@@ -10,9 +10,8 @@ from dataclasses import replace
 from math import gcd
 from typing import Any
 
-from headcount.reproduce.paper import TABLE_5
 from headcount.reproduce.recipe import Recipe, maxima
-from headcount.reproduce.table import table_item
+from headcount.reproduce.table import TABLE_5, table_item
 
 TWO_LAYERS: dict[str, Any] = {
     "width": 32,

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from headcount.theory.setting import Setting
 from headcount.theory.theorem import (
     CONSTANT,
     Conjecture,
     LowerBound,
+    Setting,
     Uniqueness,
     UpperBound,
     conjecture,
@@ -95,16 +95,7 @@ def bounds(
     >>> found.lower_as_stated.vacuous, found.lower_as_stated.positive_from
     (True, 137)
     """
-    setting = Setting(
-        dimension=dimension,
-        heads=heads,
-        head_dim=head_dim,
-        length=length,
-        token_dim=token_dim,
-        gamma=gamma,
-        smallest_set=smallest_set,
-        layers=layers,
-    )
+    setting = Setting(dimension, heads, head_dim, length, token_dim, gamma, smallest_set, layers)
     return Bounds(
         setting,
         lower_as_stated=lower_bound_as_stated(setting),

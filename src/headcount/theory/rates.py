@@ -1,7 +1,7 @@
 """Measured exponents beside the predicted ones: of parameters, and of the closest representations."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import jax
@@ -13,15 +13,13 @@ from headcount.models.transformer import Transformer
 from headcount.tasks.library import bowls
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.checks import check_assumptions
-from headcount.theory.collisions.pigeonhole import pigeonhole
+from headcount.theory.collisions.pigeonhole import ROUNDING, pigeonhole
 from headcount.theory.constructions.construction import Construction
-from headcount.theory.constructions.coordinates import coordinates_of
+from headcount.theory.constructions.coordinates import Outer, coordinates_of
 from headcount.theory.constructions.memorise import plan_memorise
-from headcount.theory.constructions.outer import Outer
 from headcount.theory.constructions.shallow import OutOfReach
 from headcount.theory.constructions.specialise import specialise
-from headcount.theory.setting import Setting
-from headcount.theory.theorem import lower_bound
+from headcount.theory.theorem import Setting, lower_bound
 from headcount.validation import check_number, expected
 
 
@@ -32,7 +30,6 @@ def geometric(smallest: float) -> tuple[float, ...]:
 
 EPSILONS = geometric(1e-4)
 _TWO_BOWLS = bowls(dimension=2, token_dim=2, wells=[[0.15, 0.2], [0.8, 0.75]])
-ROUNDING = 1e-13  # gaps below this are the arithmetic's, not the model's
 
 
 @dataclass(frozen=True)
@@ -54,13 +51,7 @@ class Rate:
 
     def to_json(self) -> dict[str, Any]:
         """All fields and the exponent."""
-        return {
-            "name": self.name,
-            "epsilons": list(self.epsilons),
-            "values": list(self.values),
-            "exponent": self.exponent,
-            "predicted": self.predicted,
-        }
+        return {**asdict(self), "exponent": self.exponent}
 
 
 def parameter_rates(
@@ -111,12 +102,11 @@ def _down_to_the_finest(
 def guaranteed(task: RetrievalTask, *, length: int, seed: int = 0) -> tuple[str, ...]:
     """What the predicted exponents rest on, checked on the task and on the bowls of `gap_rates`."""
     constructed = specialise(task, length=length, epsilon=max(EPSILONS), seed=seed).guarantees
-    lacking = [
-        finding
+    lines = [
+        f"assumption 2 of the two bowls: {finding.clause} {finding.verdict}"
         for finding in check_assumptions(_TWO_BOWLS, length=8).select("2")
         if finding.verdict != "holds"
     ]
-    lines = [f"assumption 2 of the two bowls: {finding.clause} {finding.verdict}" for finding in lacking]
     return (*constructed, *(lines or ["assumption 2 of the two bowls holds: k is theirs"]))
 
 
@@ -144,10 +134,6 @@ class GapRate(Rate):
     def exponent(self) -> float:
         """A gap falls with epsilon: the slope of log(gap) against log(epsilon)."""
         return -super().exponent
-
-    def to_json(self) -> dict[str, Any]:
-        """All fields and the exponent."""
-        return {**super().to_json(), "length": self.length, "candidates": list(self.candidates)}
 
 
 def gap_rates(

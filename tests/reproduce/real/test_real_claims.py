@@ -9,11 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headcount.reproduce.real.claims import falls_with_length, reversal, rises_with_heads
+from headcount.reproduce.real.claims import (
+    faded,
+    falls_with_length,
+    reversal,
+    rises_with_heads,
+    where_length_fades,
+)
 from headcount.reproduce.real.controls import beside_the_grid, follows, reciprocal_rank, tokens_that_matter
-from headcount.reproduce.real.fading import faded, where_length_fades
-from headcount.reproduce.real.law import Law, delta_interval, fit_law, law_intervals
-from headcount.reproduce.real.law_verdicts import follows_the_law
+from headcount.reproduce.real.law import Law, delta_interval, fit_law, follows_the_law, law_intervals
 from headcount.reproduce.real.variants import GRID
 from headcount.reproduce.real.verdicts import shape_of
 

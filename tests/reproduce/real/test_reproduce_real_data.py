@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headcount.data.cifar10.files import Cifar10
 from headcount.data.msmarco.embeddings import FrozenEmbeddings
 from headcount.errors import InvalidInput
-from headcount.reproduce.catalogue import REAL_ITEMS
+from headcount.reproduce.item import REAL_ITEMS
 from headcount.reproduce.real import cifar10
 from headcount.reproduce.real.images import balanced
 from headcount.reproduce.recipe import QUICK

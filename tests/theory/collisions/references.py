@@ -14,7 +14,7 @@ from headcount.models.transformer import Transformer
 from headcount.tasks.library import Bowl, Projection, bowls, bowls_several, extremes, max_sum
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.landscape import survey
-from headcount.theory.collisions.segments import segments_of
+from headcount.theory.collisions.layout import segments_of
 
 LENGTH = 8
 quickly = settings(max_examples=50, deadline=None)

@@ -17,8 +17,7 @@ from headcount.errors import InvalidInput
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.collisions.collide import _POOL, _best, collide, pairs_of_data
 from headcount.theory.collisions.pigeonhole import GAP
-from headcount.theory.collisions.refine import SAME, Pairs, Units, units_of
-from headcount.theory.collisions.region import Region
+from headcount.theory.collisions.refine import SAME, Pairs, Region, Units, units_of
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "theory" / "collide.md"
 

@@ -18,8 +18,8 @@ from scipy.special import softmax
 from theory.collisions.references import BOWLS, LENGTH, by_task, quickly, segments, small
 
 from headcount.models.architecture import Architecture
-from headcount.theory.collisions.closest import close_pairs
-from headcount.theory.collisions.lemma import broken_clauses, lemma_for
+from headcount.theory.collisions.collide import broken_clauses, lemma_for
+from headcount.theory.collisions.pigeonhole import close_pairs
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from models.model_references import reference
 from theory.collisions.references import BOWLS, EXTREMES, LENGTH, NORMAL, SEVERAL, data, plainly_inside, small
 
 from headcount.tasks.library import bowls, max_sum
-from headcount.theory.collisions.refine import SAME, refine, units_of
-from headcount.theory.collisions.region import Region
+from headcount.theory.collisions.refine import SAME, Region, refine, units_of
 from headcount.theory.constructions.specialise import specialise
 
 REGIONS = {

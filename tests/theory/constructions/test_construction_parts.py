@@ -6,10 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from headcount.theory.constructions import fit as fitting
-from headcount.theory.constructions.extremum import maximum
-from headcount.theory.constructions.fit import fit
-from headcount.theory.constructions.ridge import ridge
+from headcount.theory.constructions.memorise import maximum
 from headcount.theory.constructions.shallow import (
     MAX_KNOTS,
     OutOfReach,
@@ -22,7 +19,7 @@ from headcount.theory.constructions.shallow import (
     rounded_up,
     within_reach,
 )
-from headcount.theory.constructions.structure import is_additive, network_of
+from headcount.theory.constructions.structure import fit, is_additive, network_of, ridge
 from headcount.theory.search import largest
 
 quickly = settings(max_examples=60, deadline=None)

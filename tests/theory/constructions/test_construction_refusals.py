@@ -11,10 +11,10 @@ from construction_cases import both, defined, own
 
 from headcount.errors import InvalidInput
 from headcount.tasks.library import bowls, bowls_product, extremes
-from headcount.theory.constructions import fit as fitting
 from headcount.theory.constructions import shallow
 from headcount.theory.constructions.memorise import memorise
 from headcount.theory.constructions.specialise import specialise
+from headcount.theory.constructions.structure import fit as fitting
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "one_answer")
 

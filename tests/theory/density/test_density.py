@@ -18,10 +18,8 @@ from scipy.special import logsumexp
 
 from headcount.commands.density import density as density_command
 from headcount.errors import InvalidInput
-from headcount.theory.density.approximate import approximate_target
-from headcount.theory.density.departure import retrieval_task
-from headcount.theory.density.minimax import fit
-from headcount.theory.density.polynomial import Basis, Polynomial, exponents, monomials
+from headcount.theory.density.approximate import approximate_target, retrieval_task
+from headcount.theory.density.minimax import Basis, Polynomial, exponents, fit, monomials
 from headcount.theory.density.recovery import Recovery, set_size
 from headcount.theory.search import highest
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from headcount.reproduce.claims import Verdict
-from headcount.reproduce.real.noise import LEARNT, allowed, noise_of
+from headcount.reproduce.real.claims import LEARNT, allowed, noise_of
 
 
 def follows(

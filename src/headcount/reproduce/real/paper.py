@@ -6,7 +6,7 @@ patches of 8 pixels; the lengths of the tables fit patches of 4.
 
 from collections.abc import Mapping
 
-from headcount.reproduce.paper import Cells
+from headcount.reproduce.claims import Cells
 
 MSMARCO_LENGTHS = (8, 16, 32, 64)
 CIFAR10_LENGTHS = (65, 145, 257, 577, 1025)

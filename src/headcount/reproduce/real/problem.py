@@ -52,5 +52,4 @@ def ranks(scores: Float[np.ndarray, "sample answer"], right: Int[np.ndarray, " s
     >>> ranks(np.array([[0.1, 0.7, 0.2], [0.5, 0.5, 0.0]]), np.array([2, 0]))
     array([2, 2])
     """
-    found: np.ndarray = (scores >= np.take_along_axis(scores, right[:, None], axis=1)).sum(axis=1)
-    return found
+    return (scores >= np.take_along_axis(scores, right[:, None], axis=1)).sum(axis=1)

@@ -7,9 +7,15 @@ from typing import Any
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import Verdict
-from headcount.reproduce.paper import Cells
-from headcount.reproduce.real.claims import all_learnt, falls_with_length, reversal, rises_with_heads
+from headcount.reproduce.claims import Cells, Verdict, summarise
+from headcount.reproduce.real.claims import (
+    LEARNT,
+    all_learnt,
+    falls_with_length,
+    reversal,
+    rises_with_heads,
+    where_length_fades,
+)
 from headcount.reproduce.real.controls import (
     beside_the_grid,
     follows,
@@ -17,9 +23,7 @@ from headcount.reproduce.real.controls import (
     reciprocal_rank,
     tokens_that_matter,
 )
-from headcount.reproduce.real.fading import where_length_fades
-from headcount.reproduce.real.law_verdicts import follows_the_law
-from headcount.reproduce.real.noise import LEARNT
+from headcount.reproduce.real.law import follows_the_law
 from headcount.reproduce.real.variants import (
     GRID,
     HEADS_FIXED,
@@ -33,7 +37,6 @@ from headcount.reproduce.real.variants import (
     SHORTER_CORNERS,
     WIDTH_FIXED,
 )
-from headcount.reproduce.summary import summarise
 
 
 def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[Panel]:
@@ -60,8 +63,9 @@ def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[P
 
 def verdicts_on(frame: pd.DataFrame, *, train: Cells) -> list[Verdict]:
     """Verdicts on the paper's claims, from the grid and from the other grids."""
-    grids = {variant: _finished(cells) for variant, cells in whole_grids(frame).items()}
-    frame, grid = _finished(frame), grids.pop(GRID)
+    frames = {"": frame, **whole_grids(frame)}
+    grids = {variant: cells[cells["status"] != "diverged"] for variant, cells in frames.items()}
+    frame, grid = grids.pop(""), grids.pop(GRID)
     if grid.empty:
         return [Verdict("training accuracy depends on h or T", None, "no member of the grid finished")]
     corners = frame[frame["variant"] == SHORTER_CORNERS]
@@ -130,21 +134,13 @@ def corners_parted(grid: pd.DataFrame | None, corners: pd.DataFrame) -> Iterator
         yield said_of(SHORTER, parted(grid, corners[few], corners[~few]))
 
 
-def _finished(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[frame["status"] != "diverged"]
-
-
 def said_of(variant: str, verdict: Verdict) -> Verdict:
     """A verdict on another grid than the main one."""
     return replace(verdict, claim=f"{variant}: {verdict.claim}")
 
 
 def wrong(
-    frame: pd.DataFrame,
-    split: str,
-    paper: Cells | None = None,
-    *,
-    by: Sequence[str] = ("heads", "length"),
+    frame: pd.DataFrame, split: str, paper: Cells | None = None, *, by: Sequence[str] = ("heads", "length")
 ) -> pd.DataFrame:
     """The cells of one split: nothing is selected, so that each error stands for itself."""
     errors = frame[f"{split}_error"]

@@ -1,7 +1,8 @@
 """The lower bound's proof as an algorithm: more candidate subsequences than a few heads can tell apart."""
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +13,64 @@ from headcount.errors import InvalidInput
 from headcount.models.transformer import Transformer
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.landscape import survey
-from headcount.theory.collisions.closest import close_pairs
-from headcount.theory.collisions.layout import Layout, layout_for
-from headcount.theory.collisions.segments import Segment, segments_of
+from headcount.theory.collisions.layout import Layout, Segment, layout_for, segments_of
 from headcount.theory.evaluate import representations, scores_and_values, targets
 from headcount.validation import check_integer, check_number
+
+
+class ClosePairs(NamedTuple):
+    """Index pairs, the closest first, and their distances."""
+
+    first: Int[np.ndarray, " pair"]
+    second: Int[np.ndarray, " pair"]
+    distance: Float[np.ndarray, " pair"]
+
+
+def close_pairs(
+    points: Float[np.ndarray, "point axis"],
+    *,
+    keep: int = 64,
+    directions: int = 8,
+    neighbours: int = 3,
+    seed: int = 0,
+) -> ClosePairs:
+    """Up to `keep` of the closest pairs that share a neighbourhood along some direction.
+
+    Two close points are neighbours along most directions; two neighbours along one direction need not be
+    close. So the answer is an upper estimate of the smallest distance, at a cost of n log n in any dimension,
+    where a tree of boxes would visit nearly every point.
+
+    >>> points = np.array([[0.0, 0.0], [5.0, 5.0], [0.1, 0.0], [9.0, 0.0]])
+    >>> found = close_pairs(points, keep=1)
+    >>> found.first, found.second, found.distance
+    (array([0]), array([2]), array([0.1]))
+    """
+    random = np.random.default_rng(seed)
+    count = len(points)
+    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    for direction in random.normal(size=(directions, points.shape[1])):
+        order = np.argsort(points @ direction)
+        sorted_points = points[order]
+        for step in range(1, min(neighbours, count - 1) + 1):
+            squares = _squared_distances(sorted_points, step)
+            nearest = np.argpartition(squares, min(keep, len(squares)) - 1)[:keep]
+            pair = np.sort(np.stack([order[nearest], order[nearest + step]]), axis=0)
+            found.append((pair[0], pair[1], np.sqrt(squares[nearest])))
+    first, second, distance = (np.concatenate(part) for part in zip(*found, strict=True))
+    _, unique = np.unique(first * count + second, return_index=True)
+    best = unique[np.argsort(distance[unique], kind="stable")[:keep]]
+    return ClosePairs(first[best], second[best], distance[best])
+
+
+def _squared_distances(points: Float[np.ndarray, "point axis"], step: int) -> Float[np.ndarray, " pair"]:
+    """|p_k − p_{k+step}|² for every k, a slice at a time so that differences stay in cache."""
+    squares = np.empty(len(points) - step)
+    for begin in range(0, len(squares), 1 << 14):
+        end = min(begin + (1 << 14), len(squares))
+        difference = points[begin + step : end + step] - points[begin:end]
+        squares[begin:end] = np.einsum("ij,ij->i", difference, difference)
+    return squares
+
 
 CANDIDATES = 1_000_000
 MAX_CANDIDATES = 10_000_000
@@ -158,28 +212,22 @@ def _closest(
 ) -> tuple[Float[np.ndarray, "pair length token_dim"], Float[np.ndarray, "pair length token_dim"]]:
     """The candidates with the nearest summaries, completed to sequences."""
     pairs = close_pairs(_summaries(model, layout, grid, chosen), keep=_FINALISTS, seed=seed)
-    complete = partial(_complete, layout, grid)
-    both = [complete(chosen[a], chosen[b]) for a, b in zip(pairs.first, pairs.second, strict=True)]
-    return np.stack([pair[0] for pair in both]), np.stack([pair[1] for pair in both])
+    return _complete(layout, grid, chosen[pairs.first], chosen[pairs.second])
 
 
 def _complete(
     layout: Layout,
     grid: Float[np.ndarray, "block point token_dim"],
-    one: Int[np.ndarray, " free"],
-    other: Int[np.ndarray, " free"],
-) -> tuple[Float[np.ndarray, "length token_dim"], Float[np.ndarray, "length token_dim"]]:
+    one: Int[np.ndarray, "*pair free"],
+    other: Int[np.ndarray, "*pair free"],
+) -> tuple[Float[np.ndarray, "*pair length token_dim"], Float[np.ndarray, "*pair length token_dim"]]:
     """Where two candidates agree both take the filler; where they differ each takes its own point.
 
     The first block that differs holds the minimum of both: blocks are ordered outwards from the minimiser.
     """
-    blocks = np.arange(len(one))
-    differ = (one != other)[:, None]
-    sequences = []
-    for choice in (one, other):
-        sequence = layout.sequence.copy()
-        sequence[layout.free] = np.where(differ, grid[blocks, choice], layout.filler)
-        sequences.append(sequence)
+    points = grid[np.arange(len(grid)), np.stack([one, other])]
+    sequences = np.tile(layout.sequence, (*points.shape[:-2], 1, 1))
+    sequences[..., layout.free, :] = np.where((one != other)[..., None], points, layout.filler)
     return sequences[0], sequences[1]
 
 

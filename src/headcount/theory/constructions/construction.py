@@ -5,19 +5,116 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from headcount.errors import InvalidInput
 from headcount.models.transformer import Transformer
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.theory.assumptions.checks import check_assumptions
-from headcount.theory.assumptions.findings import Assumptions
-from headcount.theory.constructions.worst_case import WorstCase, worst_case
+from headcount.theory.assumptions.checks import Assumptions, check_assumptions
 from headcount.theory.evaluate import outputs
+from headcount.theory.search import climbs, minima
 from headcount.validation import check_integer, check_number
+
+MAX_LENGTH = 1 << 14
+_FEATURES = 1 << 25
+
+
+@dataclass(frozen=True, eq=False)
+class WorstCase:
+    """The largest |model − target| that was found, and the sequence it was found at."""
+
+    error: float
+    x: Float[np.ndarray, "length token_dim"]
+    starts: int
+
+    def __float__(self) -> float:
+        return self.error
+
+
+def worst_case(
+    model: Transformer, task: RetrievalTask, length: int, *, starts: int, steps: int, seed: int
+) -> WorstCase:
+    """Max |model(x) − target(x)| over x in [0,1]^(T×d), a lower estimate.
+
+    Signed gradient steps inside the cube, each ascent with a step size of its own from the cube's edge down
+    to the reach of the softmax, 1/β. Of every ascent the best point counts, not the last.
+    """
+    with jax.enable_x64(True):
+        begin = jnp.asarray(starting_points(task, length, starts, model.architecture.beta, seed))
+        smallest = min(1e-2, 1 / model.architecture.beta)
+        order = np.random.default_rng(seed).permutation(starts)
+        sizes = np.geomspace(0.1, smallest, starts)[order, None] * (1 - np.linspace(0, 1, steps + 1))
+        errors, points = (np.asarray(part) for part in _ascend(model, task, begin, jnp.asarray(sizes)))
+    worst = int(np.argmax(errors))
+    return WorstCase(float(errors[worst]), points[worst], starts)
+
+
+def starting_points(
+    task: RetrievalTask, length: int, starts: int, beta: float, seed: int
+) -> Float[np.ndarray, "start length token_dim"]:
+    """Sequences of five kinds in turn, four of them where an attention has the hardest time.
+
+    Anywhere; corners of the cube; one token repeated, so that all positions tie; one token repeated but
+    moved about by a random amount between 1/β, where a softmax no longer tells tokens apart, and 1; and
+    on one S_i the token that its head likes least, off it the one that it likes most.
+    """
+    random = np.random.default_rng(seed)
+    shape = (starts, length, task.token_dim)
+    anywhere = random.uniform(size=shape)
+    repeated = np.broadcast_to(random.uniform(size=(starts, 1, task.token_dim)), shape)
+    reach = np.exp(random.uniform(-np.log(max(beta, 10.0)), 0, size=(starts, 1, 1)))
+    moved = np.clip(repeated + reach * random.normal(size=shape), 0, 1)
+    kinds = np.stack([anywhere, anywhere.round(), repeated, moved, _against_the_gates(task, shape, seed)])
+    return kinds[np.arange(starts) % 5, np.arange(starts)]
+
+
+def _against_the_gates(
+    task: RetrievalTask, shape: tuple[int, int, int], seed: int
+) -> Float[np.ndarray, "start length token_dim"]:
+    """On S_i the least liked, off it the most liked; then a mixture off it; then only the one or the other.
+
+    Every fifth start takes the next coordinate, and when all had their turn the next of these. The mixture
+    is there for the case that the errors of two heads cancel.
+    """
+    sign = np.where(np.array(task.extrema) == "min", 1.0, -1.0)
+
+    def least_and_most(token: Float[Array, " token_dim"]) -> Float[Array, " twice_dimension"]:
+        values = sign * jnp.stack([function(token) for function in task.coordinate_functions])
+        return jnp.concatenate([-values, values])
+
+    found = np.stack([low.point for low in minima(least_and_most, inputs=task.token_dim, seed=seed)])
+    least, most = np.split(found, 2)
+    turn, coordinate = np.divmod(np.arange(shape[0]) // 5, task.dimension)
+    inside = np.stack([positions.mask(shape[1]) for positions in task.positions])[coordinate]
+    mixture = np.random.default_rng(seed).uniform(size=inside.shape) < 0.5
+    nowhere = np.zeros_like(inside)
+    liked = np.stack([~inside, ~inside & mixture, nowhere, ~nowhere])[turn % 4, np.arange(shape[0])]
+    return np.where(liked[..., None], most[coordinate, None], least[coordinate, None])
+
+
+@eqx.filter_jit
+def _ascend(
+    model: Transformer,
+    task: RetrievalTask,
+    begin: Float[Array, "start length token_dim"],
+    sizes: Float[Array, "start step"],
+) -> tuple[Float[Array, " start"], Float[Array, "start length token_dim"]]:
+    def error(x: Float[Array, "length token_dim"]) -> Float[Array, ""]:
+        found = jnp.max(jnp.abs(model(x) - task.target(x)))
+        return jnp.where(jnp.isnan(found), jnp.inf, found)  # NaN is as wrong as can be
+
+    return climbs(error, begin, sizes, direction=jnp.sign, batch_size=_at_once(model, begin))
+
+
+def _at_once(model: Transformer, begin: Float[Array, "start length token_dim"]) -> int:
+    """As many ascents as keep the features of all their tokens within the memory of any laptop."""
+    architecture = model.architecture
+    widest = max(*architecture.encoder_sizes, *architecture.readout_sizes)
+    return max(1, min(len(begin), _FEATURES // (begin.shape[1] * widest)))
 
 
 @dataclass(frozen=True)
@@ -100,12 +197,8 @@ class Construction:
 
 def checked(epsilon: float, length: int) -> tuple[float, int]:
     """Epsilon and length, validated."""
-    return check_number("epsilon", epsilon, above=0), check_integer(
-        "length", length, at_least=1, at_most=MAX_LENGTH
-    )
-
-
-MAX_LENGTH = 1 << 14
+    length = check_integer("length", length, at_least=1, at_most=MAX_LENGTH)
+    return check_number("epsilon", epsilon, above=0), length
 
 
 @lru_cache(maxsize=64)
@@ -116,32 +209,20 @@ def assumptions_of(task: RetrievalTask, length: int, seed: int) -> Assumptions:
 
 def guarantees(found: Assumptions, *, fitted: bool) -> tuple[str, ...]:
     """What the assumptions behind the upper bounds promise, and what is lost where one fails."""
-    lines = [_domain(found), _range(found), _smoothness(found, fitted), _rate(found, fitted)]
-    return tuple(line for line in lines if line)
-
-
-def _domain(found: Assumptions) -> str:
-    if found.holds("domain"):
-        return "domain: tokens lie in [0,1]^d, where the bound holds"
-    return "domain fails: the bound speaks of [0,1]^d alone, and this task's tokens leave it"
-
-
-def _range(found: Assumptions) -> str:
-    if found.holds("range"):
-        return "range: the f_i lie in [0,1]"
-    return "range fails: the f_i leave [0,1] and are rescaled to it; nothing is lost"
-
-
-def _smoothness(found: Assumptions, fitted: bool) -> str:
-    verdict = found.verdict("smoothness")
-    if not fitted:
-        return "" if verdict != "fails" else "smoothness fails, but the knots do not rest on it"
-    if verdict == "fails":
-        return "smoothness fails: the sup error of the fitted networks is measured between kinks, not proven"
-    return "smoothness unknown: the sup error of the fitted networks is measured, not proven"
-
-
-def _rate(found: Assumptions, fitted: bool) -> str:
+    lines = [
+        "domain: tokens lie in [0,1]^d, where the bound holds"
+        if found.holds("domain")
+        else "domain fails: the bound covers only [0,1]^d, and this task's tokens leave it",
+        "range: the f_i lie in [0,1]"
+        if found.holds("range")
+        else "range fails: the f_i leave [0,1] and are rescaled to it; nothing is lost",
+    ]
+    kinks = found.verdict("smoothness") == "fails"
     if fitted:
-        return "assumption 3 unknown: the width was found by trying; no rate in epsilon is promised"
-    return "assumption 3: explicit knots, so each width follows from epsilon by a formula"
+        state, between = ("fails", " between kinks") if kinks else ("unknown", "")
+        measured = f"the sup error of the fitted networks is measured{between}, not proven"
+        rate = "assumption 3 unknown: the width was found by trying; no rate in epsilon is promised"
+        return (*lines, f"smoothness {state}: {measured}", rate)
+    if kinks:
+        lines.append("smoothness fails, but the knots do not rest on it")
+    return (*lines, "assumption 3: explicit knots, so each width follows from epsilon by a formula")

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
+from scipy.linalg import block_diag
 
 from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
@@ -19,23 +21,53 @@ from headcount.theory.constructions.construction import (
     checked,
     guarantees,
 )
-from headcount.theory.constructions.coordinates import coordinates_of
-from headcount.theory.constructions.extremum import maximum
-from headcount.theory.constructions.outer import Outer
+from headcount.theory.constructions.coordinates import Outer, coordinates_of
 from headcount.theory.constructions.shallow import OutOfReach, Shallow, rounded_up, within_reach
 from headcount.validation import check_number
+
+
+class TwoLayers(NamedTuple):
+    """last · relu(middle · relu(first · u + first_bias) + middle_bias)."""
+
+    first: Float[np.ndarray, "first numbers"]
+    first_bias: Float[np.ndarray, " first"]
+    middle: Float[np.ndarray, "middle first"]
+    middle_bias: Float[np.ndarray, " middle"]
+    last: Float[np.ndarray, "1 middle"]
+
+    def __call__(self, u: Float[np.ndarray, "points numbers"]) -> Float[np.ndarray, " points"]:
+        """Its value, row by row."""
+        hidden = np.maximum(u @ self.first.T + self.first_bias, 0)
+        return (np.maximum(hidden @ self.middle.T + self.middle_bias, 0) @ self.last.T)[:, 0]
+
+
+def maximum(numbers: int, levels: int) -> TwoLayers:
+    """max_t u_t to 1/N, from above: Σ_{j<N} min(S_j, 1/N) with S_j = Σ_t relu(u_t − j/N).
+
+    A level j/N that the maximum clears by 1/N or more adds a whole step 1/N, one that it does not reach
+    adds nothing, and the one level between adds at least what is missing and at most a step. So the sum
+    lies between the maximum and the next multiple of 1/N. Values below 0 count as 0, values above 1 as 1.
+
+    >>> maximum(3, 10)(np.array([[0.2, 0.55, 0.52], [0.0, 0.0, 0.0]])).round(6)
+    array([0.57, 0.  ])
+    """
+    steps = np.arange(levels) / levels
+    sums = np.kron(np.eye(levels), np.ones((1, numbers)))
+    return TwoLayers(
+        first=np.tile(np.eye(numbers), (levels, 1)),
+        first_bias=-np.repeat(steps, numbers),
+        middle=np.repeat(sums, 2, axis=0),
+        middle_bias=np.tile([0.0, -1 / levels], levels),
+        last=np.tile([1.0, -1.0], levels)[None],
+    )
+
 
 MEMORY_GIB = 1.0
 _BYTES = 8
 
 
 def memorise(
-    task: RetrievalTask,
-    *,
-    length: int,
-    epsilon: float,
-    memory_gib: float = MEMORY_GIB,
-    seed: int = 0,
+    task: RetrievalTask, *, length: int, epsilon: float, memory_gib: float = MEMORY_GIB, seed: int = 0
 ) -> Construction:
     """A model with one head, as wide as the sequence is long, within epsilon of the target on [0,1]^(T×d).
 
@@ -158,7 +190,7 @@ def plan_memorise(task: RetrievalTask, *, length: int, epsilon: float, seed: int
 
 
 def _plan_that_fits(task: RetrievalTask, length: int, epsilon: float, memory_gib: float, seed: int) -> Plan:
-    """The plan for epsilon; or what stands against it, and an epsilon that was tried and is fine."""
+    """The plan for epsilon; or why it does not fit, and an epsilon that does."""
     reason, possible = "", epsilon
     while True:
         try:
@@ -205,7 +237,6 @@ def _readout(
 
     Between two layers stands one affine map; where the parts meet it is the product of the two parts' own.
     """
-    token_dim = psis[0].inner.shape[1]
     first, first_bias, second, second_bias, third, third_bias = ([] for _ in range(6))
     minima = []
     for net, positions in zip(psis, sets, strict=True):
@@ -219,10 +250,9 @@ def _readout(
         third.append(largest.middle)
         third_bias.append(largest.middle_bias)
         minima.append(-largest.last)  # 1 − max(1 − psi)
-    assert first[0].shape[1] == length * token_dim
-    read = phi.inner @ _block_diagonal(minima)
+    read = phi.inner @ block_diag(*minima)
     return Network(
-        (np.concatenate(first), _block_diagonal(second), _block_diagonal(third), read, phi.outer),
+        (np.concatenate(first), block_diag(*second), block_diag(*third), read, phi.outer),
         (
             np.concatenate(first_bias),
             np.concatenate(second_bias),
@@ -232,13 +262,3 @@ def _readout(
         ),
         "relu",
     )
-
-
-def _block_diagonal(blocks: list[np.ndarray]) -> np.ndarray:
-    rows, columns = (sum(block.shape[axis] for block in blocks) for axis in (0, 1))
-    whole = np.zeros((rows, columns))
-    row = column = 0
-    for block in blocks:
-        whole[row : row + block.shape[0], column : column + block.shape[1]] = block
-        row, column = row + block.shape[0], column + block.shape[1]
-    return whole

@@ -17,8 +17,7 @@ from headcount.theory.constructions.construction import (
     checked,
     guarantees,
 )
-from headcount.theory.constructions.coordinates import coordinates_of
-from headcount.theory.constructions.outer import Outer
+from headcount.theory.constructions.coordinates import Outer, coordinates_of
 from headcount.theory.constructions.shallow import Shallow, within_reach
 from headcount.validation import check_number
 

@@ -5,31 +5,189 @@ log(C(T, m) + 1) / λ; a polynomial of the sequence then follows the target. The
 docs/theory/density.md.
 """
 
+import itertools
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
 
 from headcount.errors import InvalidInput
 from headcount.tasks.retrieval import RetrievalTask
-from headcount.theory.density.departure import (
-    Flat,
-    PolynomialOff,
-    Sequences,
-    Target,
-    TaskOff,
-    recovery_off,
-    retrieval_task,
-    starts,
-    task_off,
-)
-from headcount.theory.density.limits import check_size
-from headcount.theory.density.minimax import fit
-from headcount.theory.density.polynomial import Polynomial
+from headcount.theory.density.minimax import Basis, Polynomial, fit, monomials, spread
 from headcount.theory.density.recovery import Recovery, retrievals
 from headcount.theory.search import Highest, highest
 from headcount.validation import check_integer, check_number
+
+MIN_LENGTH = 4
+MAX_RETRIEVALS = 2_000
+MAX_MONOMIALS = 5_000
+_COUNTABLE_LENGTH = 200  # beyond, the number of sets has more digits than anyone reads
+
+
+def check_size(*, length: int, token_dim: int, degree: int) -> None:
+    """2 d C(T, m) ≤ 2,000 retrievals and C(Td + p, p) ≤ 5,000 monomials, or an error that names what fits.
+
+    >>> check_size(length=8, token_dim=2, degree=4)
+    >>> check_size(length=8, token_dim=2, degree=5)
+    Traceback (most recent call last):
+    headcount.errors.InvalidInput: degree: expected an integer <= 4 for 16 numbers, got 5, which needs \
+20,349 monomials; the limit is 5,000
+    """
+    check_integer("length", length, at_least=MIN_LENGTH)
+    check_integer("token_dim", token_dim, at_least=1)
+    check_integer("degree", degree, at_least=1)
+    at_least = retrievals(length=MIN_LENGTH, token_dim=token_dim)
+    if at_least > MAX_RETRIEVALS:
+        max_token_dim = MAX_RETRIEVALS // retrievals(length=MIN_LENGTH, token_dim=1)
+        raise InvalidInput(
+            f"token_dim: expected an integer <= {max_token_dim}, got {token_dim}, which needs "
+            f"{_counted(at_least)} retrievals even at length {MIN_LENGTH}; the limit is {MAX_RETRIEVALS:,}"
+        )
+    _check_length(length, token_dim)
+    _check_degree(degree, variables=length * token_dim)
+
+
+def _check_length(length: int, token_dim: int) -> None:
+    max_length = next(
+        each
+        for each in itertools.count(MIN_LENGTH)
+        if retrievals(length=each + 1, token_dim=token_dim) > MAX_RETRIEVALS
+    )
+    if length > max_length:
+        # C(T, T/4) ≥ (T / (T/4))^(T/4) = 2^(T/2)
+        countable = length <= _COUNTABLE_LENGTH
+        count = _counted(retrievals(length=length, token_dim=token_dim)) if countable else ""
+        raise InvalidInput(
+            f"length: expected an integer <= {max_length} at token_dim {token_dim}, got {length}, which "
+            f"needs {count or f'more than 2^{length // 2}'} retrievals; the limit is {MAX_RETRIEVALS:,}"
+        )
+
+
+def _check_degree(degree: int, *, variables: int) -> None:
+    count = monomials(variables=variables, degree=degree)
+    if count > MAX_MONOMIALS:
+        max_degree = next(
+            each
+            for each in itertools.count(1)
+            if monomials(variables=variables, degree=each + 1) > MAX_MONOMIALS
+        )
+        raise InvalidInput(
+            f"degree: expected an integer <= {max_degree} for {variables} numbers, got {degree}, which needs "
+            f"{_counted(count)} monomials; the limit is {MAX_MONOMIALS:,}"
+        )
+
+
+def _counted(count: int) -> str:
+    return f"{count:,}" if count < 10**9 else f"about 1e{math.log10(count):.0f}"
+
+
+Sequence = Float[Array, "length token_dim"]
+Sequences = Float[np.ndarray, "count length token_dim"]
+Target = Callable[[Sequence], Float[Array, ""]]
+Coefficients = Float[np.ndarray, "left right"]
+
+_MAX_CORNERS, _ANYWHERE = 256, 96
+
+
+@dataclass(frozen=True)
+class Flat:
+    """f as a function of T·d numbers in a row."""
+
+    target: Target
+    length: int
+    token_dim: int
+
+    def __call__(self, u: Float[Array, " numbers"]) -> Float[Array, ""]:
+        """f(u), in the precision of u."""
+        return jnp.asarray(self.target(u.reshape(self.length, self.token_dim)), u.dtype)
+
+
+@dataclass(frozen=True)
+class PolynomialOff:
+    """|q(x) − f(x)|."""
+
+    target: Target
+    basis: Basis
+
+    def __call__(self, x: Sequence, coefficients: Coefficients) -> Float[Array, ""]:
+        """At x, for the polynomial q with these coefficients."""
+        return jnp.abs(self.basis.sum(coefficients, x.ravel()) - self.target(x))
+
+
+@dataclass(frozen=True)
+class TaskOff:
+    """|q(recovered x) − f(x)|: all retrievals at once, as one by one they take minutes to compile."""
+
+    target: Target
+    basis: Basis
+
+    def __call__(self, x: Sequence, coefficients: Coefficients, sharpness: float) -> Float[Array, ""]:
+        """At x, for the polynomial q with these coefficients behind this sharpness."""
+        return jnp.abs(self.basis.sum(coefficients, _recovered(x, sharpness).ravel()) - self.target(x))
+
+
+@partial(jax.jit, static_argnums=0)
+def task_off(off: TaskOff, x: Sequence, coefficients: Coefficients, sharpness: float) -> Float[Array, ""]:
+    """The same by the task itself, as a result should be: one point, and no gradient."""
+    length, token_dim = x.shape
+    task = retrieval_task(Recovery(length, token_dim, sharpness), Polynomial(off.basis, coefficients))
+    return jnp.abs(task.target(x)[0] - off.target(x))
+
+
+def retrieval_task(recovery: Recovery, polynomial: Polynomial) -> RetrievalTask:
+    """F_0 = q ∘ recovery, of the extrema that the recovery needs."""
+    return RetrievalTask(
+        name="density",
+        token_dim=recovery.token_dim,
+        coordinate_functions=recovery.coordinate_functions,
+        positions=recovery.positions,
+        extrema=recovery.extrema,
+        outer=lambda z: polynomial(recovery(z).ravel()),
+    )
+
+
+def recovery_off(x: Sequence, sharpness: float) -> Float[Array, ""]:
+    """The largest |recovered x − x| of all entries."""
+    return jnp.max(jnp.abs(_recovered(x, sharpness) - x))
+
+
+def _recovered(x: Sequence, sharpness: float) -> Sequence:
+    length, token_dim = x.shape
+    recovery = Recovery(length, token_dim, sharpness)
+    return recovery(recovery.extrema_of(x))
+
+
+def starts(*, length: int, token_dim: int, seed: int) -> Sequences:
+    """Where to climb from: anywhere, corners, all tokens equal, sorted, and one token apart from the rest.
+
+    Retrievals are least certain where entries tie, and polynomials near the faces.
+    """
+    random = np.random.default_rng(seed)
+    shape = (length, token_dim)
+    variables = length * token_dim
+    corners = (
+        np.indices((2,) * variables).reshape(variables, -1).T
+        if 2**variables <= _MAX_CORNERS
+        else random.integers(0, 2, (_MAX_CORNERS, variables))
+    )
+    anywhere = random.uniform(size=(_ANYWHERE, *shape))
+    near_faces = spread(random, _ANYWHERE, variables).reshape(-1, *shape)
+    ties = np.broadcast_to(random.uniform(size=(16, 1, token_dim)), (16, *shape))
+    ordered = np.sort(random.uniform(size=(16, *shape)), axis=1)
+    apart = np.broadcast_to(np.eye(length)[:, :, None], (length, *shape))
+    return np.concatenate(
+        [
+            *(ties, ordered, ordered[:, ::-1], apart, 1 - apart),
+            corners.reshape(-1, *shape).astype(np.float64),
+            *(anywhere, near_faces),
+        ]
+    )
+
 
 BLUNTEST, SHARPEST = 1e-3, 1e9
 
