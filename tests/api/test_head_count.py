@@ -170,7 +170,7 @@ def in_one_split(split: int) -> np.ndarray:
     ids=["a number", "the second of two numbers", "a label"],
 )
 def test_a_target_that_varies_in_one_split_alone_is_refused_before_anything_is_written(y, tmp_path):
-    with pytest.raises(InvalidInput, match=r"y is constant in the (training|validation|test) split"):
+    with pytest.raises(InvalidInput, match=r"got a constant in the (training|validation|test) split"):
         HeadCount(out=tmp_path / "out", max_heads=3).fit(X, y)
     assert not (tmp_path / "out").exists()
 
