@@ -40,7 +40,8 @@ from headcount.trials.grid import Grid
 from headcount.trials.machine import Machine, this_machine
 from headcount.trials.pack import Pack
 from headcount.trials.row import Outcome, Row
-from headcount.trials.task_choice import TaskChoice, Training
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
 from headcount.trials.trial import Trial
 
 STEPS = 1_800

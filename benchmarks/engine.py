@@ -30,7 +30,8 @@ from headcount.models.transformer import Transformer
 from headcount.trials.grid import Grid
 from headcount.trials.machine import Machine, this_machine
 from headcount.trials.pack import plan
-from headcount.trials.task_choice import TaskChoice, Training
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
 
 LENGTH, HEADS = 128, 4
 

@@ -20,7 +20,8 @@ from headcount.engine.data import data_of
 from headcount.engine.polish import _descend, _nmse, _of, _Problem
 from headcount.engine.train import train
 from headcount.trials.grid import Grid
-from headcount.trials.task_choice import TaskChoice, Training
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
 
 STEPS = 10
 SOLVERS = {"qr": lx.QR(), "normal_cg": lx.Normal(lx.CG(rtol=1e-3, atol=1e-6, max_steps=1_000))}

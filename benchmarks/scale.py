@@ -26,7 +26,8 @@ from headcount.models.transformer import Transformer
 from headcount.trials.grid import Grid
 from headcount.trials.machine import this_machine
 from headcount.trials.pack import plan
-from headcount.trials.task_choice import TaskChoice, Training
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
 
 
 def product_error(compiler_options: dict[str, str | bool] | None) -> float:

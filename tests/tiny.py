@@ -3,7 +3,8 @@
 from typing import Any
 
 from headcount.trials.grid import Grid
-from headcount.trials.task_choice import TaskChoice, Training
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
 
 TINY_TRAINING: dict[str, Any] = {
     "steps": 40,

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from headcount.theory.density.approximate import approximate_target
     from headcount.trials.grid import Grid
     from headcount.trials.row import Outcome
-    from headcount.trials.task_choice import TaskChoice, Training
+    from headcount.trials.task_choice import TaskChoice
+    from headcount.trials.training import Training
     from headcount.trials.trial import Trial
 
 _HOMES = {
@@ -39,7 +40,7 @@ _HOMES = {
     "TaskChoice": "trials.task_choice",
     "Training": "trials.training",
     "Trial": "trials.trial",
-    "Outcome": "trials.outcome",
+    "Outcome": "trials.row",
     "train": "engine.train",
     "sweep": "running.sweep",
     "Store": "results.store",

@@ -20,7 +20,7 @@ from headcount.cluster.run import plan_for
 from headcount.commands.terminal import LiveGrid
 from headcount.commands.training import Engine
 from headcount.engine.data import forget_tasks
-from headcount.engine.trainers import plan_all
+from headcount.engine.train import plan_all
 from headcount.errors import InvalidInput
 from headcount.running.executor import GivenUp, Planned, Staffed
 from headcount.tasks.registry import TASKS

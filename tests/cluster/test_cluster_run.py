@@ -115,7 +115,7 @@ from headcount.commands.cli import main
 from headcount.running.executor import GivenUp, Planned
 from headcount.results.store import Store, read_results
 from headcount.trials.task_choice import TaskChoice
-from headcount.trials.task_choice import Training
+from headcount.trials.training import Training
 from headcount.trials.trial import Trial
 from headcount.models.architecture import Architecture
 from headcount.data.arrays import data_set

@@ -34,8 +34,8 @@ class Stage:
         self.workers: dict[str, int] = {}
         monkeypatch.setattr(pool, "nodes", lambda: [self._node(name) for name in self.workers])
         monkeypatch.setattr(pool, "Head", lambda: SimpleNamespace(answers=lambda: True))
-        monkeypatch.setattr(pool.WorkerPool, "_query", lambda _, node: f"question to {node}")
-        monkeypatch.setattr(pool, "_ready", lambda asked, _: [ref for ref in asked if self._answered(ref)])
+        monkeypatch.setattr(pool.WorkerPool, "_query", lambda _, node: node)
+        monkeypatch.setattr(pool, "_ready", lambda asked, _: [node for node in asked if self.answers[node]])
         monkeypatch.setattr("ray.get", self._answer)
         monkeypatch.setattr(pool, "DISCOVERY_SECONDS", 0.0)
 

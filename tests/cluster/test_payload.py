@@ -7,7 +7,7 @@ from reproduce.real.small import image_trial
 
 from headcount.cluster.payload import Payload, with_data
 from headcount.data.arrays import data_set
-from headcount.engine.trainers import plan_all
+from headcount.engine.train import plan_all
 from headcount.estimate.members import MemberRecipe
 from headcount.trials.machine import Machine
 

@@ -6,6 +6,7 @@ import sys
 import jax
 import pytest
 
+import headcount
 from headcount.commands import cli
 from headcount.commands.training import Engine
 
@@ -48,3 +49,7 @@ def test_an_engine_changes_nothing_before_it_is_started(monkeypatch):
     monkeypatch.setattr(jax.config, "update", lambda *change: changes.append(change))
     Engine("ray", "head:6379")
     assert changes == []
+
+
+def test_every_public_name_can_be_loaded() -> None:
+    assert [name for name in headcount.__all__ if getattr(headcount, name, None) is None] == []

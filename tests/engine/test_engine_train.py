@@ -23,7 +23,7 @@ from headcount.models.padding import unpad
 from headcount.models.transformer import Transformer
 from headcount.trials.machine import Machine
 from headcount.trials.pack import Pack, plan
-from headcount.trials.task_choice import Training
+from headcount.trials.training import Training
 
 CPU = Machine("cpu", "a cpu", lanes=2, memory=4 << 30)
 GPU = Machine("gpu", "the vmapped program, on whatever device there is", lanes=1, memory=4 << 30)

@@ -15,7 +15,7 @@ import pytest
 from headcount.engine.train import train
 from headcount.reproduce.item import ITEMS
 from headcount.reproduce.recipe import FULL
-from headcount.trials.task_choice import Training
+from headcount.trials.training import Training
 
 COMMITTED = Path(__file__).with_name("cells.json")
 NAMES = ("table2", "table4", "table5")

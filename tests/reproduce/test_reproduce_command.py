@@ -9,7 +9,7 @@ from tiny import TINY_TRAINING
 
 from headcount.reproduce import recipe as recipes
 from headcount.reproduce.item import ITEMS, REAL_ITEMS
-from headcount.trials.task_choice import Training
+from headcount.trials.training import Training
 
 
 def test_a_table_is_trained_polished_judged_written_and_resumed(called, monkeypatch, capsys, tmp_path):

@@ -13,7 +13,7 @@ from headcount.reproduce.claims import reversal_score
 from headcount.reproduce.item import ITEMS
 from headcount.reproduce.page import columns, write_reproduction, written
 from headcount.reproduce.polishing import to_polish
-from headcount.reproduce.recipe import FULL, QUICK
+from headcount.reproduce.recipe import FULL, LENGTHS, QUICK
 from headcount.reproduce.rivals import PARAMETERS
 from headcount.reproduce.sensitivity import at_an_angle
 from headcount.reproduce.table import TABLE_2, TABLE_3, TABLE_4, TABLE_5

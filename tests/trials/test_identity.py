@@ -14,7 +14,8 @@ from headcount.reproduce.real.trial import RealData
 from headcount.tasks.registry import TASKS, register_task
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.trials import trial as module
-from headcount.trials.task_choice import Task, TaskChoice, Training, forget_built
+from headcount.trials.task_choice import Task, TaskChoice, forget_built
+from headcount.trials.training import Training
 from headcount.trials.trial import Trial, essential, filled, written
 
 (TRIAL,) = tiny_grid().trials()

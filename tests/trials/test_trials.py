@@ -6,7 +6,8 @@ from tiny import tiny_grid
 
 from headcount.errors import InvalidInput
 from headcount.trials.grid import Grid
-from headcount.trials.task_choice import TaskChoice, Training
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
 
 
 def test_a_grid_is_every_combination_once():

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec
 import numpy as np
 
 from headcount.errors import InvalidInput
-from headcount.trials.task_choice import MAX_SEED
+from headcount.trials.training import MAX_SEED
 from headcount.validation import check_integer, expected
 
 Parameters = ParamSpec("Parameters")

@@ -10,7 +10,7 @@ from typing import Any
 from headcount.cluster.payload import Payload
 from headcount.cluster.worker import DeviceUnavailable, Trained, reason_of
 from headcount.cluster.worker_pool import WorkerPool, discover
-from headcount.engine.trainers import plan_all
+from headcount.engine.train import plan_all
 from headcount.errors import ClusterLost
 from headcount.results.store import Store
 from headcount.running.executor import Event, FileProblem, Finished, GivenUp, Staffed, left_to_do

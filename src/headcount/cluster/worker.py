@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from headcount.cluster.payload import Payload, unpack, with_data
-from headcount.engine.trainers import trainer_of
+from headcount.engine.train import trainer_of
 from headcount.results.store import write_model
 from headcount.trials.machine import DeviceKind, Machine, this_machine
 from headcount.trials.pack import Pack

@@ -52,7 +52,8 @@ def collide(
     from headcount.results.store import Store
     from headcount.tasks.registry import with_defaults
     from headcount.trials.grid import Grid
-    from headcount.trials.task_choice import TaskChoice, Training
+    from headcount.trials.task_choice import TaskChoice
+    from headcount.trials.training import Training
 
     choice = TaskChoice.of(task, **with_defaults(task, DEFAULTS, dimension=dimension, token_dim=token_dim))
     built = choice.build()

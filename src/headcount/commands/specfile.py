@@ -17,7 +17,8 @@ from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
 from headcount.tasks.registry import TASKS
 from headcount.trials.grid import OPTIONS, Grid
-from headcount.trials.task_choice import TaskChoice, Training
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
 from headcount.trials.trial import Trial
 from headcount.validation import expected
 

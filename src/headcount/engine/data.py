@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float
 
 from headcount.errors import InvalidInput
 from headcount.models.network import Parameter as AnyArray
-from headcount.trials.task_choice import DATA, Task, TaskChoice, Training, forget_built
+from headcount.trials.task_choice import DATA, Task, TaskChoice, forget_built
+from headcount.trials.training import Training
 from headcount.trials.trial import Trial
 
 if TYPE_CHECKING:

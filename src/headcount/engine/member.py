@@ -14,7 +14,7 @@ from headcount.engine.data import Data, Split
 from headcount.models.network import Parameter as AnyArray
 from headcount.models.pooling import pool_for_training
 from headcount.models.transformer import Padding, Transformer
-from headcount.trials.task_choice import Loss, Training
+from headcount.trials.training import Loss, Training
 from headcount.trials.trial import Trial
 
 Batch = tuple[Array, Array, Array | None]

@@ -1,9 +1,9 @@
-"""A pack from start to finish, one chunk at a time. Between chunks the host may look, save or stop."""
+"""A pack from start to finish, one chunk at a time, and the trainer of each type of task."""
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,9 +19,10 @@ from headcount.models.architecture import Architecture
 from headcount.models.padding import pad, unpad
 from headcount.models.transformer import Padding, Transformer
 from headcount.trials.machine import Machine, this_machine
-from headcount.trials.pack import TaskPack, plan
+from headcount.trials.pack import Pack, TaskPack, plan
 from headcount.trials.row import Outcome
-from headcount.trials.task_choice import Training
+from headcount.trials.task_choice import Task, TaskChoice
+from headcount.trials.training import Training
 from headcount.trials.trial import TaskTrial, Trial
 
 # A program, what each member gives it, and what all of them share.
@@ -246,3 +247,39 @@ def train(trials: Iterable[TaskTrial], *, machine: Machine | None = None) -> lis
             training.chunk()
         found |= zip((trial.id for trial in pack.trials), training.outcomes(), strict=True)
     return [found[trial.id] for trial in trials]
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """What a run needs to know of trials on one type of task.
+
+    - `plan`: puts trials into packs that share a program and fit the machine.
+    - `train`: the training of a pack, from its start or from a state that was kept.
+    - `start`: the state of a pack before its first step, in NumPy arrays.
+    - `blank`: a model of a trial's shape, whatever its weights.
+    """
+
+    plan: Callable[[Iterable[Any], Machine], Sequence[Pack]]
+    train: Callable[..., ChunkByChunk]
+    start: Callable[[Any], Any]
+    blank: Callable[[Any], Any]
+
+
+def _transformer(trial: TaskTrial) -> Transformer:
+    return Transformer.initialise(trial.architecture, seed=trial.seed)
+
+
+TRAINERS: dict[type[Task], Trainer] = {TaskChoice: Trainer(plan, PackTraining, initial_state, _transformer)}
+
+
+def trainer_of(trial: Trial) -> Trainer:
+    """The trainer of a trial."""
+    return TRAINERS[type(trial.task)]
+
+
+def plan_all(trials: Iterable[Trial], machine: Machine) -> list[Pack]:
+    """All trials in packs, one type of task after the other."""
+    by_type: dict[type[Task], list[Trial]] = {}
+    for trial in trials:
+        by_type.setdefault(type(trial.task), []).append(trial)
+    return [pack for kind, group in by_type.items() for pack in TRAINERS[kind].plan(group, machine)]

@@ -6,7 +6,8 @@ from math import ceil
 
 from headcount.data.arrays import DataSet
 from headcount.models.architecture import Architecture, PositionInput
-from headcount.trials.task_choice import TaskChoice, Training
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
 from headcount.trials.trial import TaskTrial, Trial
 
 

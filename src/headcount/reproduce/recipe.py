@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headcount.trials.grid import Grid
-from headcount.trials.task_choice import TaskChoice, Training
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
 from headcount.trials.trial import Trial
 from headcount.validation import check_integer
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from jaxtyping import Float
 
-from headcount.engine.trainers import trainer_of
+from headcount.engine.train import trainer_of
 from headcount.errors import StorageError
 from headcount.results.files import TEMPORARY, remove_leftovers, write_whole
 from headcount.results.lock import writing

@@ -8,7 +8,7 @@ import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from headcount.engine.trainers import plan_all, trainer_of
+from headcount.engine.train import plan_all, trainer_of
 from headcount.results.store import Store
 from headcount.trials.machine import Machine, this_machine
 from headcount.trials.pack import Pack

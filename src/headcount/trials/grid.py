@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from headcount.models.architecture import Architecture
-from headcount.trials.task_choice import TaskChoice, Training
+from headcount.trials.task_choice import TaskChoice
+from headcount.trials.training import Training
 from headcount.trials.trial import TaskTrial, Trial
 from headcount.validation import check_choice, check_integer, expected
 

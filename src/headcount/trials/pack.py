@@ -10,7 +10,8 @@ from typing import Generic, TypeAlias, TypeVar
 from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
 from headcount.trials.machine import Machine
-from headcount.trials.task_choice import Task, TaskChoice, Training
+from headcount.trials.task_choice import Task, TaskChoice
+from headcount.trials.training import Training
 from headcount.trials.trial import Shape, ShapeT, TaskT, TaskTrial, Trial
 
 

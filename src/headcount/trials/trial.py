@@ -14,7 +14,8 @@ from typing import Any, Generic, Protocol, TypeAlias
 from typing_extensions import TypeVar
 
 from headcount.models.architecture import Architecture
-from headcount.trials.task_choice import MAX_SEED, Task, TaskChoice, Training
+from headcount.trials.task_choice import Task, TaskChoice
+from headcount.trials.training import MAX_SEED, Training
 from headcount.validation import check_integer, check_number
 from headcount.version import ALGORITHM
 

@@ -11,7 +11,7 @@ from headcount.models.reranker import JoinedShape, RerankerShape
 from headcount.models.vit import VitShape
 from headcount.reproduce.real.ranking import EmbeddedRankings
 from headcount.reproduce.real.trial import RealData
-from headcount.trials.task_choice import Training
+from headcount.trials.training import Training
 from headcount.trials.trial import Trial
 
 

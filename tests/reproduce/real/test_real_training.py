@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from reproduce.real.small import image_trial, images, ranking_trial, rankings
 
-from headcount.engine.trainers import plan_all
+from headcount.engine.train import plan_all
 from headcount.errors import InvalidInput
 from headcount.reproduce.real.images import its_own_keys
 from headcount.reproduce.real.trial import problem_of, samples_of, train_real

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from headcount.theory.constructions import structure
 from headcount.theory.constructions.memorise import maximum
 from headcount.theory.constructions.shallow import (
     MAX_KNOTS,
@@ -170,7 +171,7 @@ def test_a_fit_keeps_to_its_tolerance_at_points_it_never_saw(name):
 )
 @pytest.mark.parametrize("tolerance", [1e-12, 1e-300])
 def test_a_tolerance_out_of_reach_comes_with_one_that_works(build, why, tolerance, monkeypatch):
-    monkeypatch.setattr(fitting, "MAX_UNITS", 32)
+    monkeypatch.setattr(structure, "MAX_UNITS", 32)
     with pytest.raises(OutOfReach, match=f"tolerance = {tolerance:g}: .*{why}") as raised:
         build(tolerance)
     assert build(raised.value.possible).error <= raised.value.possible

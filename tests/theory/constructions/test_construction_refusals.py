@@ -11,10 +11,9 @@ from construction_cases import both, defined, own
 
 from headcount.errors import InvalidInput
 from headcount.tasks.library import bowls, bowls_product, extremes
-from headcount.theory.constructions import shallow
+from headcount.theory.constructions import shallow, structure
 from headcount.theory.constructions.memorise import memorise
 from headcount.theory.constructions.specialise import specialise
-from headcount.theory.constructions.structure import fit as fitting
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly", "one_answer")
 
@@ -60,7 +59,7 @@ def test_invalid_input_is_named(make, task, changed, reason):
     ],
 )
 def test_an_epsilon_out_of_reach_comes_with_one_within(task, epsilon, reason, monkeypatch):
-    monkeypatch.setattr(fitting, "MAX_UNITS", 64)
+    monkeypatch.setattr(structure, "MAX_UNITS", 64)
     monkeypatch.setattr(shallow, "MAX_KNOTS", 256)
     refused = message(specialise, task, length=4, epsilon=epsilon)
     assert reason in refused
@@ -80,7 +79,7 @@ def test_an_epsilon_out_of_reach_comes_with_one_within(task, epsilon, reason, mo
     ],
 )
 def test_what_memory_cannot_hold_comes_with_an_epsilon_that_fits(task, epsilon, reason, monkeypatch):
-    monkeypatch.setattr(fitting, "MAX_UNITS", 64)
+    monkeypatch.setattr(structure, "MAX_UNITS", 64)
     options = {"length": 16, "memory_gib": 2e-3}
     refused = message(memorise, task, epsilon=epsilon, **options)
     assert re.search(reason, refused)
@@ -100,7 +99,7 @@ def test_where_no_epsilon_fits_a_length_is_to_blame():
     ids=["beside a large sum", "beside a large output"],
 )
 def test_a_product_too_small_to_see_among_large_numbers_is_not_passed_over(outer, monkeypatch):
-    monkeypatch.setattr(fitting, "MAX_UNITS", 64)
+    monkeypatch.setattr(structure, "MAX_UNITS", 64)
     with pytest.raises(InvalidInput, match=r"would (be possible|fit)"):
         specialise(replace(extremes(), outer=outer), length=4, epsilon=0.1)
 

@@ -19,7 +19,7 @@ from headcount.reproduce.real.paper import CIFAR10_TRAIN, CIFAR10_VALIDATION
 from headcount.reproduce.real.trial import RealData, RealTrial
 from headcount.reproduce.real.variants import GRID, PLACED_ONCE, Trials, replicated, with_controls
 from headcount.reproduce.recipe import Recipe
-from headcount.trials.task_choice import Training
+from headcount.trials.training import Training
 
 LAYERS, HEAD_DIM, DROPOUT, PATCH = 4, 16, 0.1, 4
 HEADS, SIDES = (1, 2, 4, 8, 10, 12, 16), (32, 48, 64)

@@ -32,7 +32,7 @@ from headcount.reproduce.real.variants import (
     with_controls,
 )
 from headcount.reproduce.recipe import Recipe
-from headcount.trials.task_choice import Training
+from headcount.trials.training import Training
 
 LAYERS, HEAD_DIM, DROPOUT = 2, 32, 0.0
 HEADS, LENGTHS = (1, 2, 4, 6, 8, 12, 16), (8, 16, 32, 64)

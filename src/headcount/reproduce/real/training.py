@@ -23,7 +23,7 @@ from headcount.reproduce.real.problem import KEPT, Answers, Model, Problem, Samp
 from headcount.trials.machine import Machine
 from headcount.trials.pack import Pack
 from headcount.trials.row import Outcome
-from headcount.trials.task_choice import Training
+from headcount.trials.training import Training
 
 
 class Learner(eqx.Module):

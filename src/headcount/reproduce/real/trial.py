@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from headcount.engine.trainers import TRAINERS, Trainer
+from headcount.engine.train import TRAINERS, Trainer
 from headcount.errors import InvalidInput
 from headcount.models.reranker import JoinedShape, RerankerShape
 from headcount.models.vit import VitShape
@@ -18,7 +18,8 @@ from headcount.reproduce.real.problem import Model, Problem, Samples
 from headcount.reproduce.real.training import Learner, RealTraining, initial_learners
 from headcount.trials.machine import Machine
 from headcount.trials.pack import COSTS, SOFTMAX, Pack, TooLarge, cut, max_in_time
-from headcount.trials.task_choice import Task, Training
+from headcount.trials.task_choice import Task
+from headcount.trials.training import Training
 from headcount.trials.trial import Trial
 from headcount.validation import check_integer
 

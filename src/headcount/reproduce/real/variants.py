@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from headcount.models.encoder import EncoderPrecision, EncoderShape
 from headcount.reproduce.real.trial import RealData, RealShape, RealTrial
 from headcount.reproduce.recipe import Recipe
-from headcount.trials.task_choice import Training
+from headcount.trials.training import Training
 from headcount.trials.trial import Trial
 
 GRID, WIDTH_FIXED, HEADS_FIXED = "grid", "width fixed, heads varied", "heads fixed, width varied"
