@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 from jaxtyping import Array
-from model_references import ARCHITECTURES, LENGTH, BoolArray, FloatArray, double
+from model_references import ARCHITECTURES, LENGTH, BoolArray, FloatArray, double, unfolded
 
 from headcount.models.pooling import pool, pool_for_training
 from headcount.models.transformer import Transformer
@@ -55,24 +55,43 @@ def inputs(name: str) -> Inputs:
     )
 
 
-def masks(name: str, masked: bool) -> tuple[BoolArray | None, BoolArray | None]:
-    """None; or masks that hide a token in the middle and the last one, and the last of several heads."""
-    if not masked:
-        return None, None
-    heads = ARCHITECTURES[name].heads
-    return np.array([True, False, True, True, False]), np.arange(heads) < max(1, heads - 1)
+def token_mask() -> BoolArray:
+    """Hides a token in the middle and the last one."""
+    return np.array([True, False, True, True, False])
+
+
+def head_mask(model: Transformer) -> BoolArray:
+    """Silences the last head, if there is another."""
+    heads = model.architecture.heads
+    return np.array([i == 0 or i < heads - 1 for i in range(heads)])
 
 
 @lru_cache
 def evaluated(name: str, masked: bool) -> Evaluation:
-    return evaluate(name, inputs(name).model, *masks(name, masked))
+    """The model of that name with no masks at all, or with both."""
+    model = inputs(name).model
+    return evaluate(name, mask=token_mask(), heads=head_mask(model)) if masked else evaluate(name)
+
+
+@lru_cache
+def evaluated_unfolded(name: str, masked: bool) -> Derived:
+    given = inputs(name)
+    mask, heads = (token_mask(), head_mask(given.model)) if masked else (None, None)
+    with jax.enable_x64(True):
+        found: Derived = jax.tree.map(np.asarray, _unfolded(given.model, given.x, given.outputs, mask, heads))
+        return found
 
 
 def evaluate(
-    name: str, model: Transformer, mask: BoolArray | None = None, heads: BoolArray | None = None
+    name: str,
+    *,
+    model: Transformer | None = None,
+    mask: BoolArray | None = None,
+    heads: BoolArray | None = None,
 ) -> Evaluation:
-    """A model of that architecture on the sequence of that name."""
+    """One evaluation of the model of that name, or of another with its shape."""
     given = inputs(name)
+    model = given.model if model is None else model
     with jax.enable_x64(True):
         return Evaluation(*jax.tree.map(np.asarray, _folded(model, given.x, given.outputs, mask, heads)))
 
@@ -90,7 +109,7 @@ def derived(
     return output, gradients
 
 
-def _evaluate(
+def _evaluate_folded(
     model: Transformer, x: Array, outputs: Array, mask: Array | None, heads: Array | None
 ) -> tuple[Any, ...]:
     representation = model.representation(x, mask=mask, head_mask=heads)
@@ -107,4 +126,11 @@ def _evaluate(
     )
 
 
-_folded = jax.jit(_evaluate, compiler_options=QUICKLY)
+def _evaluate_unfolded(
+    model: Transformer, x: Array, outputs: Array, mask: Array | None, heads: Array | None
+) -> tuple[Array, tuple[Transformer, Array]]:
+    return derived(lambda model, x: unfolded(model, x, mask, heads), model, x, outputs)
+
+
+_folded = jax.jit(_evaluate_folded, compiler_options=QUICKLY)
+_unfolded = jax.jit(_evaluate_unfolded, compiler_options=QUICKLY)

@@ -1,13 +1,17 @@
-"""The model class in plain NumPy, and the one table of architectures that all comparisons use.
+"""The model class twice more, and the one table of architectures that all comparisons use.
 
-`reference` is the formula, one head and one token at a time; it folds nothing.
+`reference` is the formula in plain NumPy, one head and one token at a time. `unfolded` is the same formula
+in JAX, with the key and the value of every token computed before the softmax, so that it has gradients.
+Neither folds anything.
 """
 
 import math
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from headcount.models.architecture import Architecture
 from headcount.models.transformer import Transformer
@@ -94,10 +98,9 @@ def reference(
     ]
     class_token = np.asarray(model.class_token)
     for layer in model.token_layers:
-        seen = _normalised(tokens, shape)
-        after = [_after(layer, token, shape.residual, seen, shape, visible, kept) for token in tokens]
+        after = _token_layer(layer, tokens, shape, visible, kept)
         if shape.class_reads == "every":
-            class_token = _after(layer, class_token, True, seen, shape, visible, kept)
+            class_token = _class_after(layer, class_token, tokens, shape, visible, kept)
         tokens = after
     tokens = _normalised(tokens, shape)
     reader = _normalised([class_token], shape)[0] if shape.class_reads == "every" else class_token
@@ -171,22 +174,109 @@ def _normalised(tokens: list[FloatArray], shape: Architecture) -> list[FloatArra
     return [(token - token.mean()) / math.sqrt(token.var() + 1e-5) for token in tokens]
 
 
-def _after(
+def _token_layer(
+    layer: object, tokens: list[FloatArray], shape: Architecture, visible: list[int], kept: list[int]
+) -> list[FloatArray]:
+    """Every token reads every visible token; then, if asked, a network of each token alone."""
+    attention, network = layer.attention, layer.feedforward  # type: ignore[attr-defined]
+    seen = _normalised(tokens, shape)
+    moved = []
+    for token in seen:
+        after = np.zeros(shape.width)
+        for i in kept:
+            read, _ = _head(attention, i, token, seen, visible, shape)
+            after += np.asarray(attention.output)[:, i, :] @ read
+        moved.append(after)
+    if shape.residual:
+        moved = [token + after for token, after in zip(tokens, moved, strict=True)]
+    if not shape.feedforward:
+        return moved
+    fed = [_network(network, token, shape.readout_activation) for token in _normalised(moved, shape)]
+    return [token + after for token, after in zip(moved, fed, strict=True)] if shape.residual else fed
+
+
+def _class_after(
     layer: object,
-    reader: FloatArray,
-    residual: bool,
-    seen: list[FloatArray],
+    class_token: FloatArray,
+    tokens: list[FloatArray],
     shape: Architecture,
     visible: list[int],
     kept: list[int],
 ) -> FloatArray:
-    """A token after a layer: what its heads read of the visible tokens, then the network, if any."""
+    """The class token adds what it reads of the tokens before the layer; then comes the network, if any."""
     attention, network = layer.attention, layer.feedforward  # type: ignore[attr-defined]
-    after = reader.copy() if residual else np.zeros(shape.width)
+    seen, (reader,) = _normalised(tokens, shape), _normalised([class_token], shape)
+    after = class_token.copy()
     for i in kept:
-        read, _ = _head(attention, i, _normalised([reader], shape)[0], seen, visible, shape)
-        after += np.asarray(attention.output)[:, i, :] @ read
+        after += np.asarray(attention.output)[:, i, :] @ _head(attention, i, reader, seen, visible, shape)[0]
     if not shape.feedforward:
         return after
     fed = _network(network, _normalised([after], shape)[0], shape.readout_activation)
     return after + fed if shape.residual else fed
+
+
+def unfolded(
+    model: Transformer, x: Array, mask: Array | None = None, head_mask: Array | None = None
+) -> Array:
+    """The same in JAX, tokens as rows: all keys, all values, softmax, sum."""
+    shape = model.architecture
+    positions = jnp.asarray([_token(np.zeros(0), t, shape) for t in range(len(x))])
+    rows = _layers(model.encoder, jnp.concatenate([x, positions], axis=1), shape.encoder_activation)
+    class_token = jnp.asarray(model.class_token)[None]
+    gathers = shape.class_reads == "every"
+    for layer in model.token_layers:
+        seen = _norm(rows, shape)
+        moved = _attend(layer.attention, seen, seen, mask, head_mask, shape)
+        rows = _fed(layer, rows + moved if shape.residual else moved, shape)
+        if gathers:
+            read = _attend(layer.attention, _norm(class_token, shape), seen, mask, head_mask, shape)
+            class_token = _fed(layer, class_token + read, shape)
+    reader = _norm(class_token, shape) if gathers else class_token
+    read = _attend(model.attention, reader, _norm(rows, shape), mask, head_mask, shape)
+    return _layers(model.readout, class_token + read, shape.readout_activation)[0]
+
+
+def _fed(layer: object, rows: Array, shape: Architecture) -> Array:
+    if layer.feedforward is None:  # type: ignore[attr-defined]
+        return rows
+    network = layer.feedforward  # type: ignore[attr-defined]
+    fed = _layers(network, _norm(rows, shape), shape.readout_activation)
+    return rows + fed if shape.residual else fed
+
+
+def _layers(network: object, rows: Array, activation: str) -> Array:
+    function = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "tanh": jnp.tanh, "silu": jax.nn.silu}[activation]
+    weights, biases = network.weights, network.biases  # type: ignore[attr-defined]
+    for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
+        rows = function(rows @ jnp.asarray(weight).T + bias)
+    return rows @ jnp.asarray(weights[-1]).T + biases[-1]
+
+
+def _norm(rows: Array, shape: Architecture) -> Array:
+    if not shape.layer_norm:
+        return rows
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    return centred / jnp.sqrt((centred**2).mean(axis=1, keepdims=True) + 1e-5)
+
+
+def _attend(
+    attention: object,
+    readers: Array,
+    rows: Array,
+    mask: Array | None,
+    head_mask: Array | None,
+    shape: Architecture,
+) -> Array:
+    query, key, value, output = (
+        jnp.asarray(getattr(attention, name)) for name in ("query", "key", "value", "output")
+    )
+    sharpness = shape.beta / math.sqrt(shape.head_dim) if shape.scale_logits else shape.beta
+    group = np.arange(shape.heads) // (shape.heads // (shape.kv_heads or shape.heads))
+    keys = jnp.einsum("te,hne->htn", rows, key[group])
+    values = jnp.einsum("te,hne->htn", rows, value[group])
+    logits = sharpness * jnp.einsum("re,hne,htn->hrt", readers, query, keys)
+    weights = jax.nn.softmax(logits if mask is None else jnp.where(mask, logits, -jnp.inf), axis=2)
+    read = weights @ values
+    if head_mask is not None:
+        read = jnp.where(head_mask[:, None, None], read, 0.0)
+    return jnp.einsum("hrn,ehn->re", read, output)

@@ -3,7 +3,9 @@
 `reference` is the formula in float64, one sequence, one head and one token at a time.
 """
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -18,6 +20,7 @@ from jaxtyping import Array
 from model_evaluation import QUICKLY
 from model_references import BoolArray, FloatArray
 
+from headcount.errors import InvalidInput
 from headcount.models.encoder import Encoder, EncoderLayer, EncoderShape, Linear, Norm, dropout, split_key
 
 Model = TypeVar("Model")
@@ -29,6 +32,7 @@ SHAPES = {
     "two heads, two layers": EncoderShape(heads=2, head_dim=3, layers=2, feedforward=7),
     "one head of one number": EncoderShape(heads=1, head_dim=1, layers=1, feedforward=1),
     "three small heads": EncoderShape(heads=3, head_dim=1, layers=3, feedforward=2),
+    "one large head": EncoderShape(heads=1, head_dim=6, layers=1, feedforward=4),
 }
 every_shape = pytest.mark.parametrize("name", SHAPES)
 with_and_without_mask = pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
@@ -39,6 +43,16 @@ def stirred(model: Model) -> Model:
     random = np.random.default_rng(5)
     moved: Model = jax.tree.map(lambda leaf: leaf + random.normal(scale=0.3, size=leaf.shape), model)
     return moved
+
+
+def stacked(models: list[Model]) -> Model:
+    """One model with a first axis over the given ones."""
+    joined: Model = jax.tree.map(lambda *leaves: np.stack(leaves), *models)
+    return joined
+
+
+def entries(tree: object) -> int:
+    return sum(np.size(leaf) for leaf in jax.tree.leaves(tree))
 
 
 def in_double(program: Callable[..., Any], *arguments: object) -> Any:
@@ -104,12 +118,14 @@ def reference(
     return np.array(states), np.array(looks)
 
 
-def assert_gradients_are_slopes(gradient: Model, model: Model, scalar: Callable[[Model], float]) -> None:
-    """Two entries of every array, beside differences of a plain formula."""
+def assert_gradients_are_slopes(
+    gradient: Model, model: Model, scalar: Callable[[Model], float], entries_each: int = 2
+) -> None:
+    """A few entries of every array, beside differences of a plain formula."""
     random, step = np.random.default_rng(0), 1e-5
     leaves, structure = jax.tree.flatten(model)
     for place, (path, slopes) in enumerate(jax.tree.leaves_with_path(gradient)):
-        for entry in random.integers(leaves[place].size, size=2):
+        for entry in random.integers(leaves[place].size, size=entries_each):
 
             def moved(by: float, place: int = place, entry: int = entry) -> float:
                 changed = [leaf.copy() for leaf in leaves]
@@ -183,7 +199,9 @@ def test_reading_fewer_tokens_changes_none_of_them(read: int) -> None:
     np.testing.assert_allclose(states, expected[:, :read], **CLOSE)
 
 
-_states = jax.jit(lambda model, x, mask: model(x, mask=mask))
+@jax.jit
+def _states(model: Encoder, x: Array, mask: Array) -> Array:
+    return model(x, mask=mask)
 
 
 @settings(max_examples=12, deadline=None)
@@ -228,3 +246,36 @@ def test_dropout_is_on_what_attention_and_network_add(silent: str) -> None:
     kept = np.abs(dropped) > 1e-7
     assert 0.3 < kept.mean() < 0.7
     np.testing.assert_allclose(dropped, np.where(kept, 2 * added, 0), rtol=1e-4, atol=1e-6)
+
+
+def products(lowered: str) -> list[str]:
+    """What every matrix product of a program multiplies: what it says it does, or the type of both sides."""
+    lines = [line for line in lowered.splitlines() if "stablehlo.dot_general" in line]
+    asked = [re.search(r"lhs_precision_type = (\w+), rhs_precision_type = \1, accum", line) for line in lines]
+    given = [re.search(r": \(tensor<\S+x(\w+)>, tensor<\S+x\1>\) ->", line) for line in lines]
+    return [found[1] if found else "mixed" for found in (a or b for a, b in zip(asked, given, strict=True))]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        *((field, 0, "an integer >= 1") for field in ("heads", "head_dim", "layers", "feedforward")),
+        ("heads", True, "an integer >= 1"),
+        ("dropout", 1.0, "a finite number >= 0 and <= 0.9"),
+        ("dropout", float("nan"), "a finite number >= 0 and <= 0.9"),
+        ("precision", ["float32"], "one of float32, bfloat16"),
+    ],
+)
+def test_a_shape_that_cannot_be_is_refused_in_one_line(field: str, value: Any, wanted: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        replace(SHAPES["two heads, two layers"], **{field: value})
+    assert str(refusal.value) == f"{field}: expected {wanted}, got {value!r}"
+
+
+@pytest.mark.parametrize("shape", [(5, 6), (1, 5, 7)])
+def test_tokens_of_another_width_are_refused(shape: tuple[int, ...]) -> None:
+    model = Encoder.initialise(SHAPES["two heads, two layers"], np.random.default_rng(0))
+    for question in (model, model.with_attention):
+        with pytest.raises(InvalidInput) as refusal:
+            question(jnp.zeros(shape))
+        assert str(refusal.value) == f"tokens: expected the shape [batch, token, 6], got {shape}"

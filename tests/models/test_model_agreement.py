@@ -1,12 +1,19 @@
-"""Folded and plain NumPy: one function with one gradient, on every architecture of the table."""
+"""Folded, unfolded and plain NumPy: one function, on every architecture of the table."""
 
 from typing import get_args
 
 import jax
 import numpy as np
 import pytest
-from model_evaluation import evaluated, inputs, masks
-from model_references import ARCHITECTURES, LENGTH, reference
+from model_evaluation import (
+    Derived,
+    evaluated,
+    evaluated_unfolded,
+    head_mask,
+    inputs,
+    token_mask,
+)
+from model_references import ARCHITECTURES, LENGTH, Reading, reference
 
 from headcount.models.architecture import Activation, ClassReads, PositionInput
 
@@ -14,6 +21,21 @@ VALUE = {"rtol": 1e-11, "atol": 1e-12}
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
 with_and_without_masks = pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
+
+
+def plainly(name: str, masked: bool) -> Reading:
+    given = inputs(name)
+    if not masked:
+        return reference(given.model, given.x)
+    return reference(given.model, given.x, token_mask(), head_mask(given.model))
+
+
+def assert_same_gradients(actual: Derived, expected: Derived) -> None:
+    leaves = zip(jax.tree.leaves_with_path(actual[1]), jax.tree.leaves(expected[1]), strict=True)
+    for (path, leaf), other in leaves:
+        scale = 1e-9 * np.abs(other).max(initial=0.0)
+        where = jax.tree_util.keystr(path)
+        np.testing.assert_allclose(leaf, other, rtol=1e-9, atol=scale + 1e-14, err_msg=where)
 
 
 def test_the_table_covers_every_option() -> None:
@@ -34,52 +56,64 @@ def test_the_table_covers_every_option() -> None:
 
 @every_architecture
 @with_and_without_masks
-def test_every_answer_is_that_of_the_plain_formula(name: str, masked: bool) -> None:
-    found, given = evaluated(name, masked), inputs(name)
-    mask, heads = masks(name, masked)
-    wanted = reference(given.model, given.x, mask, heads)
+def test_outputs_and_representation_are_those_of_the_plain_formula(name: str, masked: bool) -> None:
+    found, wanted = evaluated(name, masked), plainly(name, masked)
     output, _ = found.folded
-    for same in (output, found.trained[0], found.read_out):
+    for same in (output, evaluated_unfolded(name, masked)[0], found.read_out):
         np.testing.assert_allclose(same, wanted.output, **VALUE)
-    assert (output.dtype, output.shape) == (np.float64, (ARCHITECTURES[name].output_dim,))
     np.testing.assert_allclose(found.representation, wanted.representation, **VALUE)
-    # Weights are asked without silencing heads, and so is the reference.
-    np.testing.assert_allclose(found.weights, reference(given.model, given.x, mask).weights, **VALUE)
-    np.testing.assert_allclose(found.weights.sum(axis=1), 1, rtol=1e-14)
+    assert output.dtype == np.float64
+    assert output.shape == (ARCHITECTURES[name].output_dim,)
+
+
+@every_architecture
+@with_and_without_masks
+def test_folding_leaves_every_gradient_as_it_is(name: str, masked: bool) -> None:
+    assert_same_gradients(evaluated(name, masked).folded, evaluated_unfolded(name, masked))
 
 
 @every_architecture
 @with_and_without_masks
 def test_the_gradient_by_hand_is_the_gradient(name: str, masked: bool) -> None:
     found = evaluated(name, masked)
-    leaves = zip(jax.tree.leaves_with_path(found.trained[1]), jax.tree.leaves(found.folded[1]), strict=True)
-    for (path, leaf), other in leaves:
-        scale = 1e-9 * np.abs(other).max(initial=0.0)
-        where = jax.tree_util.keystr(path)
-        np.testing.assert_allclose(leaf, other, rtol=1e-9, atol=scale + 1e-14, err_msg=where)
+    np.testing.assert_allclose(found.trained[0], found.folded[0], **VALUE)
+    assert_same_gradients(found.trained, found.folded)
 
 
 @every_architecture
 @with_and_without_masks
 def test_gradients_are_slopes_of_the_plain_formula(name: str, masked: bool) -> None:
     given, random = inputs(name), np.random.default_rng(0)
-    leaves, structure = jax.tree.flatten((given.model, given.x))
-    gradients = jax.tree.leaves(evaluated(name, masked).folded[1])
+    masks = (token_mask(), head_mask(given.model)) if masked else (None, None)
+    here = (given.model, given.x)
+    leaves, structure = jax.tree.flatten(here)
     for _ in range(3):
         direction = [random.normal(size=leaf.shape) for leaf in leaves]
 
         def scalar(step: float, direction: list[np.ndarray] = direction) -> float:
             moved = [leaf + step * along for leaf, along in zip(leaves, direction, strict=True)]
             model, x = jax.tree.unflatten(structure, moved)
-            return float(reference(model, x, *masks(name, masked)).output @ given.outputs)
+            return float(reference(model, x, *masks).output @ given.outputs)
 
         slope = (scalar(1e-5) - scalar(-1e-5)) / 2e-5
+        gradients = jax.tree.leaves(evaluated(name, masked).folded[1])
         expected = sum(np.sum(leaf * along) for leaf, along in zip(gradients, direction, strict=True))
         assert slope == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
 @every_architecture
+@with_and_without_masks
+def test_attention_weights_are_those_of_the_plain_formula(name: str, masked: bool) -> None:
+    given = inputs(name)
+    # Weights are asked without silencing heads, and so is the reference.
+    mask = token_mask() if masked else None
+    weights = evaluated(name, masked).weights
+    np.testing.assert_allclose(weights, reference(given.model, given.x, mask).weights, **VALUE)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-14)
+
+
+@every_architecture
 def test_a_hidden_token_gets_no_weight_and_no_gradient(name: str) -> None:
-    found, (mask, _) = evaluated(name, True), masks(name, True)
-    np.testing.assert_array_equal(found.weights[:, ~mask], 0)  # type: ignore[operator]
-    np.testing.assert_array_equal(found.folded[1][1][~mask], 0)  # type: ignore[operator]
+    found = evaluated(name, True)
+    np.testing.assert_array_equal(found.weights[:, ~token_mask()], 0)
+    np.testing.assert_array_equal(found.folded[1][1][~token_mask()], 0)

@@ -14,12 +14,13 @@ with jaxtyping.install_import_hook("headcount.models", "beartype.beartype"):
     from headcount.models.encoder import EncoderShape
     from headcount.models.padding import pad, unpad
     from headcount.models.pooling import pool_for_training
+    from headcount.models.reranker import JoinedReranker, Reranker, RerankerShape
     from headcount.models.transformer import Padding, Transformer
+    from headcount.models.vit import Vit, VitShape
 
 import jax
 import jax.numpy as jnp
 from model_references import ARCHITECTURES, LENGTH
-from test_encoder_models import CASES
 from test_model_padding import larger
 
 
@@ -31,6 +32,7 @@ def everything(model, x, mask, heads, padded, padding):
 
 
 NAMES = [
+    "the paper's",
     "no hidden layers at all",
     "one-hot positions",
     "sinusoidal positions",
@@ -45,20 +47,26 @@ for shape in (ARCHITECTURES[name] for name in NAMES):
     mask, heads = jnp.ones(LENGTH, bool), jnp.ones(shape.heads, bool)
     padded = pad(model, larger(shape))
     model = unpad(padded, shape)
-    for masks in ((None, None), (mask, heads)):
-        jax.eval_shape(everything, model, x, *masks, padded, Padding.of(shape))
+    jax.eval_shape(everything, model, x, None, None, padded, Padding.of(shape))
+    jax.eval_shape(everything, model, x, mask, heads, padded, Padding.of(shape))
     assert model.counted_parameters() > 0
 
 for precision in ("float32", "bfloat16"):
     shape = EncoderShape(heads=2, head_dim=4, layers=2, feedforward=5, dropout=0.1, precision=precision)
-    for case in CASES.values():
-        made = case.initialise(case.shape(shape), 0)
-        for key in (None, jax.random.key(0)):
-            jax.eval_shape(jax.grad(lambda model: case.call(model, key).sum()), made)
-    encoder = CASES["encoder"].initialise(shape, 0)
-    jax.eval_shape(encoder.with_attention, jnp.zeros((2, 7, shape.width)))
+    vit = Vit.initialise(VitShape(32, 8, 10, shape), seed=0)
+    reranker = Reranker.initialise(RerankerShape(shape, 6), seed=0)
+    joined = JoinedReranker.initialise(RerankerShape(shape, 6), seed=0)
+    patches, query, tokens = jnp.zeros((2, 16, 192)), jnp.zeros((2, 6)), jnp.zeros((2, 7, 6))
+    there, owner = jnp.ones((2, 7), bool), jnp.zeros((2, 7), int)
+    for key in (None, jax.random.key(0)):
+        jax.eval_shape(jax.grad(lambda model: model(patches, key=key).sum()), vit)
+        jax.eval_shape(jax.grad(lambda model: model(query, tokens, key=key).sum()), reranker)
+        jax.eval_shape(
+            jax.grad(lambda model: model(tokens, there, owner, candidates=3, key=key).sum()), joined
+        )
+    jax.eval_shape(lambda model: model.encoder.with_attention(model.embed(patches)), vit)
 
-for false in (lambda: model(x[0]), lambda: encoder(x[0])):
+for false in (lambda: model(x[0]), lambda: reranker(query[0], tokens)):
     try:
         false()
     except jaxtyping.TypeCheckError:

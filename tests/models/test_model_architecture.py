@@ -56,3 +56,9 @@ def test_a_bad_value_is_refused_by_name(field: str, value: object, wanted: str, 
         small(**{field: value})
     name = "length" if field == "positions" else field
     assert str(refusal.value) == f"{name}: expected {wanted}, got {got!r}"
+
+
+def test_sizes_follow_from_the_fields() -> None:
+    shape = small()
+    assert (shape.width, shape.key_value_heads, shape.logit_scale, shape.position_features) == (8, 2, 0.5, 0)
+    assert (shape.encoder_sizes, shape.readout_sizes) == ((3, 6, 8), (8, 5, 1))

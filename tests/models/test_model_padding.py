@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +25,7 @@ MAX_PARAMETERS = 8192
 OPTIMIZERS = {"adam with clipping": (0.05, 0.0), "adamw": (1e6, 0.3)}
 
 every_architecture = pytest.mark.parametrize("name", ARCHITECTURES)
+every_optimizer = pytest.mark.parametrize("optimizer", OPTIMIZERS)
 
 
 def larger(architecture: Architecture) -> Architecture:
@@ -42,16 +44,25 @@ def larger(architecture: Architecture) -> Architecture:
     )
 
 
-def exact_padding(name: str) -> Padding:
+def exact_padding(architecture: Architecture) -> Padding:
     """`Padding.of` without rounding to float32, which alone would move a float64 output by 1e-8."""
-    scale = np.asarray(ARCHITECTURES[name].logit_scale, np.float64)
-    return replace(Padding.of(ARCHITECTURES[name]), logit_scale=scale)
+    return replace(Padding.of(architecture), logit_scale=np.asarray(architecture.logit_scale, np.float64))
+
+
+def padded_entries(architecture: Architecture) -> list[np.ndarray]:
+    """True wherever an array of the larger architecture has no counterpart in the smaller."""
+    ones: Transformer = jax.tree.map(np.ones_like, Transformer.initialise(architecture, seed=0))
+    return [leaf == 0 for leaf in jax.tree.leaves(pad(ones, larger(architecture)))]
 
 
 def _padded_gradient(
     model: Transformer, padding: Padding, x: Array, outputs: Array
 ) -> tuple[Array, tuple[Transformer, Array]]:
-    return derived(lambda model, x: model(x, padding=padding, pool=pool_for_training), model, x, outputs)
+    return derived(partial(_read, padding=padding), model, x, outputs)
+
+
+def _read(model: Transformer, x: Array, padding: Padding) -> Array:
+    return model(x, padding=padding, pool=pool_for_training)
 
 
 def _step(
@@ -105,29 +116,49 @@ def evaluate_padded(name: str, model: Transformer, padding: Padding) -> Derived:
         return evaluated
 
 
+@lru_cache
+def trained(name: str, optimizer: str) -> Transformer:
+    """The model of the table as it is."""
+    return train(inputs(name).model, lambda model: evaluate(name, model=model).trained[1][0], optimizer)
+
+
+@lru_cache
+def trained_padded(name: str, optimizer: str) -> Transformer:
+    """The same in larger arrays."""
+    padding = exact_padding(ARCHITECTURES[name])
+    return train(padded(name), lambda model: evaluate_padded(name, model, padding)[1][0], optimizer)
+
+
 @every_architecture
 def test_a_padded_model_is_the_same_function(name: str) -> None:
-    output, (_, slope) = evaluate_padded(name, padded(name), exact_padding(name))
+    output, (_, slope) = evaluate_padded(name, padded(name), exact_padding(ARCHITECTURES[name]))
     expected, (_, expected_slope) = evaluated(name, masked=False).folded
     np.testing.assert_allclose(output, expected, rtol=1e-11, atol=1e-12)
     np.testing.assert_allclose(slope, expected_slope, rtol=1e-9, atol=1e-11)
-    single = Padding.of(ARCHITECTURES[name])
-    rounded = replace(single, logit_scale=np.asarray(single.logit_scale, np.float64))
-    output, _ = evaluate_padded(name, padded(name), rounded)
-    np.testing.assert_allclose(output, expected, rtol=1e-6, atol=1e-6)
 
 
 @every_architecture
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_padding_as_a_user_makes_it_is_right_to_float32(name: str) -> None:
+    as_made = jax.tree.map(lambda leaf: leaf.astype(np.float64), Padding.of(ARCHITECTURES[name]).logit_scale)
+    padding = replace(Padding.of(ARCHITECTURES[name]), logit_scale=as_made)
+    output, _ = evaluate_padded(name, padded(name), padding)
+    np.testing.assert_allclose(output, evaluated(name, masked=False).folded[0], rtol=1e-6, atol=1e-6)
+
+
+@every_architecture
+def test_padded_entries_stay_exactly_zero_in_training(name: str) -> None:
+    for optimizer in OPTIMIZERS:
+        leaves = jax.tree.leaves(trained_padded(name, optimizer))
+        for leaf, filled in zip(leaves, padded_entries(ARCHITECTURES[name]), strict=True):
+            np.testing.assert_array_equal(leaf[filled], 0)
+
+
+@every_architecture
+@every_optimizer
 def test_a_padded_model_trains_as_it_would_alone(name: str, optimizer: str) -> None:
-    shape, padding = ARCHITECTURES[name], exact_padding(name)
-    alone = train(inputs(name).model, lambda model: evaluate(name, model).trained[1][0], optimizer)
-    among_zeros = train(padded(name), lambda model: evaluate_padded(name, model, padding)[1][0], optimizer)
-    real = pad(jax.tree.map(np.ones_like, inputs(name).model), larger(shape))
-    for leaf, there in zip(jax.tree.leaves(among_zeros), jax.tree.leaves(real), strict=True):
-        np.testing.assert_array_equal(leaf[there == 0], 0)
-    leaves = zip(jax.tree.leaves(unpad(among_zeros, shape)), jax.tree.leaves(alone), strict=True)
-    for leaf, expected in leaves:
+    alone = jax.tree.leaves(trained(name, optimizer))
+    among_zeros = jax.tree.leaves(unpad(trained_padded(name, optimizer), ARCHITECTURES[name]))
+    for leaf, expected in zip(among_zeros, alone, strict=True):
         np.testing.assert_allclose(leaf, expected, rtol=1e-9, atol=1e-9)
 
 

@@ -1,11 +1,12 @@
 """No matrix product runs below float32 unless asked: a GPU would otherwise use TF32 without a word."""
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import pytest
+from jax.lax import Precision
 from jaxtyping import Array
 from model_references import ARCHITECTURES, LENGTH, small
 
@@ -13,47 +14,113 @@ from headcount.models.architecture import Architecture
 from headcount.models.pooling import Pool, pool, pool_for_training
 from headcount.models.transformer import Padding, Transformer
 
+Program = Callable[[Transformer, Array], object]
 
-def products(program: Callable[..., object], *arguments: object) -> list[tuple[str, str]]:
-    """The precision asked of every matrix product, and the type that it multiplies."""
-    lines = jax.jit(program).lower(*arguments).as_text().splitlines()
-    return [_product(line) for line in lines if "stablehlo.dot_general" in line]
+either_pooling = pytest.mark.parametrize("pool", [pool, pool_for_training], ids=["pool", "pool_for_training"])
 
 
-def _product(line: str) -> tuple[str, str]:
-    asked = re.search(r"precision = \[(\w+), \1\]", line)
-    algorithm = re.search(r"lhs_precision_type = (\w+), rhs_precision_type = \1, accum", line)
-    kind = algorithm or re.search(r": \(tensor<\S+x(\w+)>, tensor<\S+x\1>\) ->", line)
-    return asked[1] if asked else "mixed", kind[1] if kind else "mixed"
+def precisions(program: Callable[..., object], *arguments: object) -> list[object]:
+    """The precision of every matrix product of a program, wherever it is nested."""
+    return list(_of_products(jax.make_jaxpr(program)(*arguments).jaxpr))
 
 
-PRECISIONS = {"float32": "HIGHEST", "tensorfloat32": "HIGH", "bfloat16": "DEFAULT"}
-SHAPES = {
-    name: ARCHITECTURES[name]
-    for name in ("the paper's", "layer norm, one layer", "two layers with everything")
-} | {precision: small(precision=precision) for precision in ("tensorfloat32", "bfloat16")}
+def _of_products(jaxpr: jax.extend.core.Jaxpr) -> Iterator[object]:
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            yield equation.params["precision"]
+        for parameter in equation.params.values():
+            for inner in _inside(parameter):
+                yield from _of_products(inner)
 
 
-@pytest.mark.parametrize("pool", [pool, pool_for_training], ids=["pool", "pool_for_training"])
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_every_product_is_in_full_float32_unless_asked_otherwise(shape: Architecture, pool: Pool) -> None:
-    def gradient(model: Transformer, x: Array) -> object:
-        def loss(model: Transformer) -> Array:
-            return jnp.sum(jax.vmap(lambda sequence: model(sequence, pool=pool))(x))
+def _inside(parameter: object) -> Iterator[jax.extend.core.Jaxpr]:
+    if isinstance(parameter, jax.extend.core.ClosedJaxpr):
+        yield parameter.jaxpr
+    elif isinstance(parameter, jax.extend.core.Jaxpr):
+        yield parameter
+    elif isinstance(parameter, tuple | list):
+        for item in parameter:
+            yield from _inside(item)
 
-        return jax.value_and_grad(loss)(model)
 
-    programs: list[Callable[[Transformer, Array], object]] = [
-        gradient,
-        # As the engine does it: slices of a batch, one gradient each.
-        lambda model, x: jax.lax.scan(lambda _, part: (None, gradient(model, part)), None, x[:, None]),
-        lambda model, x: model.representation(x[0]),
-        lambda model, x: model.attention_weights(x[0]),
-        lambda model, x: model(x[0], padding=Padding.of(shape), pool=pool),
+def _loss(model: Transformer, x: Array, pool: Pool) -> Array:
+    return jnp.sum(jax.vmap(lambda sequence: model(sequence, pool=pool))(x))
+
+
+def _gradient(model: Transformer, x: Array, pool: Pool) -> object:
+    return jax.value_and_grad(_loss)(model, x, pool)
+
+
+def _gradient_inside_a_scan(model: Transformer, x: Array, pool: Pool) -> object:
+    """As the engine does it: slices of a batch, one gradient each."""
+    return jax.lax.scan(
+        lambda _, part: (None, jax.value_and_grad(_loss)(model, part, pool)), None, x[:, None]
+    )
+
+
+PROGRAMS = {
+    "value and gradient": _gradient,
+    "gradient inside a scan": _gradient_inside_a_scan,
+}
+every_program = pytest.mark.parametrize("program", PROGRAMS)
+
+
+def products(program: str, architecture: Architecture, pool: Pool) -> list[object]:
+    model = Transformer.initialise(architecture, seed=0)
+    x = jnp.zeros((2, LENGTH, architecture.token_dim))
+    found = precisions(jax.jit(lambda model, x: PROGRAMS[program](model, x, pool)), model, x)
+    # P, F, directions, scores, averages, readers: fewer would mean that the walk misses some.
+    assert len(found) >= 7
+    return found
+
+
+def both(precision: Precision) -> tuple[Precision, Precision]:
+    return precision, precision
+
+
+def test_the_walk_finds_products_wherever_they_are_nested() -> None:
+    @jax.custom_vjp
+    def square(a: Array) -> Array:
+        return jnp.dot(a, a, precision="highest")
+
+    square.defvjp(
+        lambda a: (jnp.dot(a, a, precision="high"), a),
+        lambda a, bar: (2 * jnp.dot(bar, a, precision="default"),),
+    )
+
+    def scanned(a: Array) -> Array:
+        total, _ = jax.lax.scan(lambda sum_, _: (sum_ + jax.jit(square)(a).sum(), None), 0.0, length=2)
+        return total
+
+    a = jnp.eye(2)
+    assert precisions(jax.jit(scanned), a) == [both(Precision.HIGHEST)]
+    assert set(precisions(jax.jit(jax.grad(scanned)), a)) == {both(Precision.HIGH), both(Precision.DEFAULT)}
+
+
+@every_program
+@either_pooling
+@pytest.mark.parametrize("name", ["the paper's", "layer norm, one layer", "two layers with everything"])
+def test_every_product_is_in_full_float32(name: str, program: str, pool: Pool) -> None:
+    assert set(products(program, ARCHITECTURES[name], pool)) == {both(Precision.HIGHEST)}
+
+
+@every_program
+@either_pooling
+@pytest.mark.parametrize(
+    ("asked", "expected"), [("tensorfloat32", Precision.HIGH), ("bfloat16", Precision.DEFAULT)]
+)
+def test_lower_precision_is_had_by_asking(asked: str, expected: Precision, program: str, pool: Pool) -> None:
+    assert set(products(program, small(precision=asked), pool)) == {both(expected)}
+
+
+def test_representation_weights_and_padded_models_are_in_full_float32_too() -> None:
+    model = Transformer.initialise(small(), seed=0)
+    padding = Padding.of(small())
+    asked: list[Program] = [
+        lambda model, x: model.representation(x),
+        lambda model, x: model.attention_weights(x),
+        lambda model, x: model(x, padding=padding),
+        lambda model, x: model(x, pool=pool_for_training),
     ]
-    model, x = Transformer.initialise(shape, seed=0), jnp.zeros((2, LENGTH, shape.token_dim))
-    found = [products(program, model, x) for program in programs]
-    # P, F, directions, scores, averages, readers, forth and back.
-    assert min(len(found[0]), len(found[1])) >= 7
-    assert {product for each in found for product in each} == {(PRECISIONS[shape.precision], "f32")}
-    assert all(found)
+    for question in asked:
+        assert set(precisions(question, model, jnp.zeros((LENGTH, 3)))) == {both(Precision.HIGHEST)}

@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from jaxtyping import Array
 from model_evaluation import QUICKLY, inputs
-from model_references import ARCHITECTURES, LENGTH, FloatArray, double, reference, small
+from model_references import ARCHITECTURES, LENGTH, FloatArray, double, reference
 
 from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
@@ -18,49 +20,82 @@ from headcount.models.transformer import Transformer
 CLOSE = {"rtol": 1e-10, "atol": 1e-11}
 quickly = settings(max_examples=12, deadline=None)
 sequences = arrays(np.float64, (LENGTH, 3), elements=st.floats(-2, 2, allow_subnormal=False))
+seeds = st.integers(0, 2**32 - 1)
+positionless = pytest.mark.parametrize("name", ["the paper's", "grouped", "two layers with everything"])
 
 
-_read = jax.jit(lambda model, x: (model(x), model.attention_weights(x)), compiler_options=QUICKLY)
+def _read(model: Transformer, x: Array) -> tuple[Array, Array]:
+    return model(x), model.attention_weights(x)
+
+
+compiled = jax.jit(_read, compiler_options=QUICKLY)
 
 
 def read(model: Transformer, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The output and the attention weights, in float64."""
     with jax.enable_x64(True):
-        output, weights = _read(model, x)
+        output, weights = compiled(model, x)
         return np.asarray(output), np.asarray(weights)
 
 
-@pytest.mark.parametrize("name", ["the paper's", "grouped", "two layers with everything"])
+@positionless
 @quickly
 @given(x=sequences, order=st.permutations(range(LENGTH)))
-def test_without_positions_neither_order_nor_repetition_matters(
-    name: str, x: FloatArray, order: list[int]
-) -> None:
+def test_without_positions_order_does_not_matter(name: str, x: FloatArray, order: list[int]) -> None:
     output, weights = read(inputs(name).model, x)
     permuted_output, permuted_weights = read(inputs(name).model, x[order])
     np.testing.assert_allclose(permuted_output, output, **CLOSE)
     np.testing.assert_allclose(permuted_weights, weights[:, order], **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["one-hot positions", "sinusoidal positions"])
+def test_with_positions_order_does_matter(name: str) -> None:
+    model, x = inputs(name).model, inputs(name).x
+    assert np.abs(read(model, x)[0] - read(model, x[::-1])[0]).max() > 1e-4
+
+
+@pytest.mark.parametrize("name", ["one-hot positions", "sinusoidal positions"])
+def test_a_model_that_starts_blind_to_positions_can_learn_to_see_them(name: str) -> None:
+    shape = replace(ARCHITECTURES[name], positions_start="zero")
+    model, x = double(Transformer.initialise(shape, seed=3)), inputs(name).x
+    np.testing.assert_allclose(read(model, x)[0], read(model, x[::-1])[0], **CLOSE)
+    with jax.enable_x64(True):
+        gradient = jax.grad(lambda model: model(x).sum())(model).encoder.weights[0]
+    assert np.abs(gradient[:, shape.token_dim :][:, :LENGTH]).max(axis=0).min() > 0
+
+
+@positionless
+@quickly
+@given(x=sequences)
+def test_every_token_twice_is_every_token_once(name: str, x: FloatArray) -> None:
+    output, weights = read(inputs(name).model, x)
     doubled_output, doubled_weights = read(inputs(name).model, np.concatenate([x, x]))
     np.testing.assert_allclose(doubled_output, output, **CLOSE)
     np.testing.assert_allclose(doubled_weights, np.tile(weights / 2, 2), **CLOSE)
 
 
-@pytest.mark.parametrize("name", ["one-hot positions", "sinusoidal positions"])
-def test_order_matters_to_a_model_that_sees_positions_or_can_learn_to(name: str) -> None:
-    model, x = inputs(name).model, inputs(name).x
-    assert np.abs(read(model, x)[0] - read(model, x[::-1])[0]).max() > 1e-4
-    shape = replace(ARCHITECTURES[name], positions_start="zero")
-    blind = double(Transformer.initialise(shape, seed=3))
-    np.testing.assert_allclose(read(blind, x)[0], read(blind, x[::-1])[0], **CLOSE)
-    with jax.enable_x64(True):
-        gradient = jax.jit(jax.grad(lambda model: model(x).sum()), compiler_options=QUICKLY)(blind)
-    of_positions = gradient.encoder.weights[0][:, shape.token_dim :][:, :LENGTH]
-    assert np.abs(of_positions).max(axis=0).min() > 0
+def shifted(model: Transformer, shift: FloatArray | float) -> Transformer:
+    """The model with something added to the last bias of its encoder."""
+    moved: Transformer = eqx.tree_at(
+        lambda tree: tree.encoder.biases[-1], model, model.encoder.biases[-1] + shift
+    )
+    return moved
+
+
+@pytest.mark.parametrize("name", ["the paper's", "no hidden layers at all"])
+@quickly
+@given(x=sequences, shift=arrays(np.float64, 8, elements=st.floats(-3, 3)))
+def test_the_last_encoder_bias_moves_no_attention(name: str, x: FloatArray, shift: FloatArray) -> None:
+    # Folded, the bias is left out; the plain formula adds it to every logit.
+    model = inputs(name).model
+    moved = reference(shifted(model, shift), x).weights
+    np.testing.assert_allclose(read(shifted(model, shift), x)[1], moved, **CLOSE)
+    np.testing.assert_allclose(moved, read(model, x)[1], **CLOSE)
 
 
 @pytest.mark.parametrize("name", ["the paper's", "grouped", "layer norm, one layer"])
 @quickly
-@given(seed=st.integers(0, 2**32 - 1))
+@given(seed=seeds)
 def test_a_large_beta_looks_at_one_token_only(name: str, seed: int) -> None:
     model = inputs(name).model
     x = np.random.default_rng(seed).normal(size=(LENGTH, 3))
@@ -69,19 +104,41 @@ def test_a_large_beta_looks_at_one_token_only(name: str, seed: int) -> None:
     np.testing.assert_array_equal(read(sharp, x)[1], soft == soft.max(axis=1, keepdims=True))
 
 
-@pytest.mark.parametrize("positions", ["one_hot", "both"])
-@pytest.mark.parametrize("hidden", [(), (4,)])
-def test_one_hot_positions_end_somewhere(positions: str, hidden: tuple[int, ...]) -> None:
-    model = Transformer.initialise(small(positions=positions, length=4, encoder_hidden=hidden), seed=0)
-    assert jax.eval_shape(model, np.zeros((4, 3), np.float32)).shape == (1,)
-    with pytest.raises(InvalidInput, match=r"length: expected at most 4, .* got 5"):
-        model(np.zeros((5, 3), np.float32))
+@pytest.mark.parametrize("name", ["grouped", "multi-query, vector-valued", "three grouped layers"])
+@quickly
+@given(x=sequences, seed=seeds)
+def test_grouped_heads_are_full_heads_with_equal_keys_and_values(name: str, x: FloatArray, seed: int) -> None:
+    shape = ARCHITECTURES[name]
+    group_size = shape.heads // shape.key_value_heads
+    grouped = double(Transformer.initialise(shape, seed=seed))
+    full = Transformer.initialise(replace(shape, kv_heads=None), seed=0)
+    repeated = [
+        leaf if leaf.shape == whole.shape else np.repeat(leaf, group_size, axis=0)
+        for leaf, whole in zip(jax.tree.leaves(grouped), jax.tree.leaves(full), strict=True)
+    ]
+    expected = read(jax.tree.unflatten(jax.tree.structure(full), repeated), x)
+    for found, wanted in zip(read(grouped, x), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, **CLOSE)
 
 
-def test_a_start_follows_from_its_seed_alone() -> None:
+@given(length=st.integers(1, 6), more=st.integers(1, 9))
+@quickly
+def test_one_hot_positions_end_somewhere(length: int, more: int) -> None:
+    shape = Architecture(token_dim=1, heads=1, head_dim=1, positions="one_hot", length=length)
+    model = Transformer.initialise(shape, seed=0)
+    assert jax.eval_shape(model, np.zeros((length, 1), np.float32)).shape == (1,)
+    with pytest.raises(InvalidInput, match=rf"length: expected at most {length}, .* got {length + more}"):
+        model(np.zeros((length + more, 1), np.float32))
+
+
+@quickly
+@given(seed=seeds)
+def test_a_start_follows_from_its_seed_alone(seed: int) -> None:
     shape = ARCHITECTURES["two layers with everything"]
-    starts = (jax.tree.leaves(Transformer.initialise(shape, seed=seed)) for seed in (1, 1, 2))
-    for first, second, third in zip(*starts, strict=True):
+    one, again, other = (
+        jax.tree.leaves(Transformer.initialise(shape, seed=number)) for number in (seed, seed, seed + 1)
+    )
+    for first, second, third in zip(one, again, other, strict=True):
         np.testing.assert_array_equal(first, second)
         assert np.any(first != third)
         assert first.dtype == np.float32
@@ -89,7 +146,8 @@ def test_a_start_follows_from_its_seed_alone() -> None:
 
 def test_weights_and_biases_start_uniform_within_one_over_the_root_of_the_inputs() -> None:
     model = Transformer.initialise(Architecture(token_dim=4, heads=4, head_dim=16), seed=0)
-    for network, sizes in ((model.encoder, (4, 32)), (model.readout, (64, 32))):
+    inputs_of = [(model.encoder, (4, 32)), (model.readout, (64, 32))]
+    for network, sizes in inputs_of:
         for weight, bias, size in zip(network.weights, network.biases, sizes, strict=True):
             assert np.abs(weight).max() <= size**-0.5
             assert np.abs(bias).max() <= size**-0.5
