@@ -22,7 +22,7 @@ from headcount.commands.training import Engine
 from headcount.engine.data import forget_tasks
 from headcount.engine.train import plan_all
 from headcount.errors import InvalidInput
-from headcount.running.executor import GivenUp, Planned, Staffed
+from headcount.running.executor import GivenUp, Planned, WorkerCount
 from headcount.tasks.registry import TASKS
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.trials.machine import Machine
@@ -161,7 +161,7 @@ def test_the_live_grid_shows_workers_packs_and_pace():
     console = Console(file=io.StringIO(), width=80, force_terminal=True, _environ={})
     view = LiveGrid(trials, console)
     view.show(Planned(tuple(plan(trials, CORE)), {}))
-    view.show(Staffed(12, 24))
+    view.show(WorkerCount(12, 24))
     view.began -= 10
     view.show(Planned((), {trials[0].id: math.nan}))
     console.print(view.draw())

@@ -9,7 +9,7 @@ from robust_support import check_refused, drawn, tiny, widest, write
 from headcount import Grid, Outcome, TaskChoice
 from headcount.commands.specfile import load
 from headcount.commands.terminal import LiveGrid
-from headcount.running.executor import Advanced, FileProblem, Finished, GivenUp, Planned, Staffed
+from headcount.running.executor import Advanced, FileProblem, Finished, GivenUp, Planned, WorkerCount
 from headcount.trials.machine import Machine
 from headcount.trials.pack import plan
 from headcount.trials.row import Row
@@ -147,7 +147,7 @@ def test_the_live_grid_keeps_a_problem_in_one_piece():
     watched = Watched()
     watched.view.show(FileProblem(f"{name}: damaged"))
     watched.view.show(GivenUp(watched.packs[0], f"{name} is gone"))
-    watched.view.show(Staffed(1, 1))
+    watched.view.show(WorkerCount(1, 1))
     assert watched.file.getvalue().count(name) == 2
     assert "1 worker, 1 pack in flight" in watched.frame(error=0.1)
 

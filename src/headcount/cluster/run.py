@@ -13,7 +13,7 @@ from headcount.cluster.worker_pool import WorkerPool, discover
 from headcount.engine.train import plan_all
 from headcount.errors import ClusterLost
 from headcount.results.store import Store
-from headcount.running.executor import Event, FileProblem, Finished, GivenUp, Staffed, left_to_do
+from headcount.running.executor import Event, FileProblem, Finished, GivenUp, WorkerCount, left_to_do
 from headcount.trials.machine import Machine
 from headcount.trials.pack import Pack, TooLarge
 from headcount.trials.trial import Trial
@@ -104,10 +104,10 @@ class _Dispatcher:
             while self.waiting or self.in_flight:
                 yield from self._refresh()
                 self._submit()
-                yield Staffed(self.workers, len(self.in_flight))
+                yield WorkerCount(self.workers, len(self.in_flight))
                 for reference in self._finished():
                     yield from self._receive(reference)
-            yield Staffed(self.workers, 0)
+            yield WorkerCount(self.workers, 0)
         except ClusterLost:
             self.in_flight.clear()  # no cluster is left to cancel them on
             raise

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from headcount.running.executor import Advanced, Event, FileProblem, Finished, GivenUp, Planned, Staffed
+from headcount.running.executor import Advanced, Event, FileProblem, Finished, GivenUp, Planned, WorkerCount
 from headcount.trials.trial import Trial
 
 CELL_WIDTH = 11
@@ -60,7 +60,7 @@ class LiveGrid:
         self.progress: dict[str, float] = {}
         self.made = self.already = 0.0
         self.finished = self.finished_before = 0
-        self.staffed: Staffed | None = None
+        self.worker_count: WorkerCount | None = None
         self.began = self.reported = time.monotonic()
         self.console = console
         self.grids: dict[tuple[str, int], dict[tuple[int, int], Cell]] = {}
@@ -95,8 +95,8 @@ class LiveGrid:
             case Finished(rows=rows):
                 for row in rows:
                     self._note(row.trial, row.validation_error, 1.0)
-            case Staffed():
-                self.staffed = event
+            case WorkerCount():
+                self.worker_count = event
             case GivenUp(pack=pack):
                 self.given_up += len(pack.trials)
                 self._say(event.line, "red")
@@ -163,9 +163,12 @@ class LiveGrid:
             left = took * (1 - self.fraction) / made
             line += f", about {left:.0f} s left" if left < 90 else f", about {left / 60:.0f} min left"
         lines = [line]
-        if self.staffed is not None:
+        if self.worker_count is not None:
             rate = (self.finished - self.finished_before) / max(took, 1e-9)
-            workers, packs = _count(self.staffed.workers, "worker"), _count(self.staffed.in_flight, "pack")
+            workers, packs = (
+                _count(self.worker_count.workers, "worker"),
+                _count(self.worker_count.in_flight, "pack"),
+            )
             lines.append(f"{workers}, {packs} in flight, {rate:.2g} members per second")
         return [Text(line, style="dim") for line in lines]
 

@@ -49,7 +49,7 @@ class FileProblem:
 
 
 @dataclass(frozen=True)
-class Staffed:
+class WorkerCount:
     """How many workers a cluster has, and how many packs are with them."""
 
     workers: int
@@ -73,7 +73,7 @@ class GivenUp:
         return f"pack of {members} ({point}) is given up: {self.reason}"
 
 
-Event = Planned | Advanced | Finished | FileProblem | Staffed | GivenUp
+Event = Planned | Advanced | Finished | FileProblem | WorkerCount | GivenUp
 
 
 MAX_SHARE_OF_TIME_SAVING = 0.1
