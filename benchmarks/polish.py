@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import jax
-import lineax as lx  # type: ignore[import-untyped]
+import lineax as lx
 import optimistix as optx
 from recording import RESULTS, about, write_json
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from headcount.version import __version__
 
 if TYPE_CHECKING:
-    from headcount.api.head_count import HeadCount
+    from headcount.api.head_count import HeadCount, NotFittedError
     from headcount.engine.train import train
-    from headcount.errors import HeadcountError, InvalidInput
+    from headcount.errors import HeadcountError, InvalidInput, StorageError
     from headcount.estimate.verdict import Estimate
     from headcount.models.architecture import Architecture
     from headcount.models.transformer import Transformer
@@ -58,6 +58,8 @@ _HOMES = {
     "collide": "theory.collisions.collide",
     "approximate_target": "theory.density.approximate",
     "HeadcountError": "errors",
+    "StorageError": "errors",
+    "NotFittedError": "api.head_count",
     "InvalidInput": "errors",
 }
 _RENAMED = {"check": "check_assumptions", "dense": "approximate_target"}
@@ -69,8 +71,10 @@ __all__ = [
     "HeadCount",
     "HeadcountError",
     "InvalidInput",
+    "NotFittedError",
     "Outcome",
     "RetrievalTask",
+    "StorageError",
     "Store",
     "TaskChoice",
     "Training",

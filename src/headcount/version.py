@@ -4,11 +4,9 @@ from functools import cache
 from importlib.metadata import version
 
 __version__ = "0.2.0"
-ALGORITHM = 1
-"""The version of the training algorithm; it rises only when results change beyond the stated promise."""
 
-# A part of every trial's identity. It rises only when results change beyond what is promised for another
-# pack or device (same distribution of errors); a faster kernel is no such change.
+# The version of the training algorithm, a part of every trial's identity. It rises only when results change
+# beyond what is promised for another pack or device; a faster kernel is no such change.
 ALGORITHM = 1
 
 

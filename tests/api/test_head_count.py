@@ -80,7 +80,8 @@ def test_results_before_fit_are_an_error_of_both_libraries():
         assert not hasattr(asked, name)
         with pytest.raises(NotFittedError, match=f"call fit before {name}") as raised:
             getattr(asked, name)
-        assert isinstance(raised.value, SklearnNotFittedError | ValueError | AttributeError)
+        for kind in (SklearnNotFittedError, ValueError, AttributeError):
+            assert isinstance(raised.value, kind)
         assert type(pickle.loads(pickle.dumps(raised.value))).__name__ == "NotFittedError"
     with pytest.raises(SklearnNotFittedError):
         check_is_fitted(asked)

@@ -5,10 +5,13 @@ import json
 
 import pyarrow as pa
 import pytest
+from merge_folders import keep_model, row, write_folder
 from reproduce.real.small import image_trial, ranking_trial
 from tiny import tiny_grid
 
+from headcount.results.merge import merge
 from headcount.results.shards import as_now, is_current, renamed_trials, upgraded
+from headcount.results.store import Store
 from headcount.version import ALGORITHM
 
 LATER = (
@@ -86,3 +89,13 @@ def test_rows_of_another_algorithm_are_not_of_today():
 
 def test_a_table_without_keys_stays_as_it_is():
     assert "scores" in as_now(pa.table({"number": [1]})).column_names
+
+
+def test_models_of_an_earlier_version_are_read_and_merged(tmp_path):
+    old = shard(as_once(TRIALS["task"]))["trial"][0].as_py()
+    early = row(0, trial=old, spec=as_once(TRIALS["task"]))
+    folder = write_folder(tmp_path / "old", [early], shards=1)
+    before = keep_model(folder, int(old, 16))
+    assert Store(folder).model_path(TRIALS["task"].id) == before
+    assert merge([folder], tmp_path / "all").models == 1
+    assert (tmp_path / "all" / "models" / f"{TRIALS['task'].id}.npz").read_bytes() == before.read_bytes()

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from merge_folders import keep_model, row, write_folder
+from merge_folders import row, write_folder
 from tiny import tiny_grid
 
 from headcount.engine.train import initial_state
@@ -78,7 +78,9 @@ def test_the_lock_of_another_machine_is_not_broken(tmp_path):
     assert (tmp_path / LOCK).read_text() == held
 
 
-@pytest.mark.parametrize("held", ["", "{", "[1]", '{"host": 3}'])
+@pytest.mark.parametrize(
+    "held", ["", "{", "[1]", '{"host": 3}', '{"host": "a", "process": "b", "started": "", "since": ""}']
+)
 def test_a_lock_that_names_nobody_is_taken_over(held, tmp_path):
     (tmp_path / LOCK).write_text(held)
     with Store(tmp_path).writing():
@@ -111,16 +113,8 @@ def test_rows_of_an_earlier_algorithm_are_named_in_one_line_and_finish_nothing(t
     store = Store(tmp_path / "runs")
     assert set(store.prepare()) == {row(1).trial}
     (line,) = store.problems
-    assert "holds 2 trials of an earlier version of the training algorithm" in line
-    assert len(store.frame()) == 3, "they stay"
-
-
-def test_models_follow_their_trials_to_a_new_id(tmp_path, monkeypatch):
-    folder = write_folder(tmp_path / "runs", [row(0), row(1)])
-    content = keep_model(folder, 0).read_bytes()
-    monkeypatch.setattr(module, "renamed_trials", lambda shard: {row(0).trial: "new", row(1).trial: "none"})
-    Store(folder).prepare()
-    assert {path.name: path.read_bytes() for path in (folder / "models").iterdir()} == {"new.npz": content}
+    assert "2 trials of an earlier version, kept but not used" in line
+    assert len(store.frame()) == 1, "versions are never mixed"
 
 
 def test_a_checkpoint_of_another_algorithm_is_named_and_set_aside(tmp_path, monkeypatch):
@@ -131,7 +125,7 @@ def test_a_checkpoint_of_another_algorithm_is_named_and_set_aside(tmp_path, monk
     monkeypatch.setattr(module, "ALGORITHM", 2)
     assert store.load(pack) is None
     (line,) = store.problems
-    assert "another version of the training algorithm, set aside" in line
+    assert "of an earlier version, set aside" in line
     (aside,) = store.checkpoints.iterdir()
     assert aside.suffix == ".old"
     np.savez(store.checkpoints / f"{pack.id}.npz", seconds=1.0)  # as before versions were kept

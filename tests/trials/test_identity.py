@@ -1,5 +1,6 @@
 """What a trial is known by: what changes its key, and what does not."""
 
+import functools
 from dataclasses import field, fields, make_dataclass, replace
 
 import jax.numpy as jnp
@@ -9,10 +10,12 @@ from reproduce.real.small import image_trial, ranking_trial
 from tiny import tiny_grid
 
 from headcount.data.arrays import data_set
+from headcount.engine.data import data_of
 from headcount.models.architecture import Architecture
 from headcount.reproduce.real.trial import RealData
 from headcount.tasks.registry import TASKS, register_task
 from headcount.tasks.retrieval import RetrievalTask
+from headcount.tasks.source import code_version
 from headcount.trials import trial as module
 from headcount.trials.task_choice import Task, TaskChoice, forget_built
 from headcount.trials.training import Training
@@ -133,3 +136,34 @@ def test_a_users_task_is_known_by_its_code_and_constants():
     assert key_of_own() == key_of_own(comment="  # why", doc="'Other words.'") == key_of_own(doc="pass")
     # ... unless it has a version, which it is known by.
     assert key_of_own(version="1") == key_of_own(version="1", scale=0.7) != key_of_own(version="2")
+
+
+def test_a_constant_that_changes_while_python_runs_makes_another_task():
+    """In a notebook the builder stays and a cell changes what it refers to: neither key nor data is stale."""
+    names = {"__name__": "own_module", "RetrievalTask": RetrievalTask, "jnp": jnp}
+    exec(TEXT.format(**USUAL), names)
+    register_task("own")(names["builder"])
+    try:
+        before = tiny_grid(task="own", options={}, dimension=None).trials()[0]
+        (spread,) = data_of([before])[0].deviation[0]
+        names["SCALE"] = 5.0
+        after = tiny_grid(task="own", options={}, dimension=None).trials()[0]
+        assert after.id != before.id
+        assert data_of([after])[0].deviation[0] == pytest.approx([10 * spread])
+    finally:
+        del TASKS["own"]
+
+
+def test_a_decorator_is_a_part_of_the_task():
+    def scaled(factor):
+        def decorated(builder):
+            @functools.wraps(builder)
+            def built():
+                return factor * builder()
+
+            return built
+
+        return decorated
+
+    once, again, other = (code_version("own", scaled(factor)(lambda: 1.0)) for factor in (1.0, 1.0, 5.0))
+    assert once == again != other

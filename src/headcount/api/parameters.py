@@ -28,6 +28,8 @@ def with_old_names(**renamed: str) -> Callable[[Callable[Parameters, None]], Cal
         @functools.wraps(function)
         def called(*args: Any, **given: Any) -> None:
             for old in given.keys() & renamed.keys():
+                if renamed[old] in given:
+                    raise TypeError(f"{old}= and {renamed[old]}= are one argument: expected one of them")
                 warnings.warn(f"{old}= is now {renamed[old]}=", FutureWarning, stacklevel=2)
                 given[renamed[old]] = given.pop(old)
             function(*args, **given)
@@ -65,6 +67,8 @@ def folder_of(out: Path | str | None) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="headcount-") as temporary:
             yield Path(temporary)
         return
+    if out == "":
+        raise expected("out", "a path or None", out)
     try:
         folder = Path(out)
     except TypeError:

@@ -12,7 +12,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, 
 
 INCOMPLETE, MISTAKE, INTERRUPTED = 1, 2, 130  # exit codes
 
-RENAMED = {"--most-heads": "--max-heads"}  # accepted with a warning until the next release
+MAX_HEADS = {"--most-heads": "--max-heads"}
+RENAMED = {"collide": MAX_HEADS, "estimate": MAX_HEADS}  # accepted with a warning until the next release
 
 
 def with_current_names(arguments: Sequence[str]) -> list[str]:
@@ -21,11 +22,11 @@ def with_current_names(arguments: Sequence[str]) -> list[str]:
     >>> with_current_names(["collide", "--seed", "1"])
     ['collide', '--seed', '1']
     """
-    current = []
+    current, renamed = [], RENAMED.get(arguments[0], {}) if arguments else {}
     for argument in arguments:
         name, equals, value = argument.partition("=")
-        if name in RENAMED:
-            new = RENAMED[name]
+        if name in renamed:
+            new = renamed[name]
             print(f"headcount: warning: {name} is deprecated, use {new} instead", file=sys.stderr)
             argument = f"{new}{equals}{value}"
         current.append(argument)

@@ -72,4 +72,4 @@ def report_on(
         return
     for transition in found:
         print(transition)
-    print(f"{len(frame)} members, {failed} failed. Page: {store.page}")
+    print(f"{len(frame)} member{'s' * (len(frame) > 1)}, {failed} failed. Page: {store.page}")

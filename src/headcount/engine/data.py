@@ -85,7 +85,7 @@ def forget_tasks() -> None:
 def _data(task: Task, length: int, draw: Draw) -> Data:
     assert isinstance(task, TaskChoice), "real data has a trainer of its own"
     if task.name != DATA:
-        return _drawn(task, length, draw)
+        return _drawn(task, task.version, length, draw)
     if task.data is None:
         raise InvalidInput(f"data: expected a data set, got its fingerprint alone: {dict(task.options)}")
     before = _last_splits.get(task.data)
@@ -95,7 +95,7 @@ def _data(task: Task, length: int, draw: Draw) -> Data:
 
 
 @lru_cache(maxsize=4)
-def _drawn(task: TaskChoice, length: int, draw: Draw) -> Data:
+def _drawn(task: TaskChoice, version: str, length: int, draw: Draw) -> Data:
     sample = jax.jit(task.build().sample, static_argnums=(1, 2))
     samples = sample(jax.random.PRNGKey(draw.seed), draw.samples, length)
     x, y = np.asarray(samples.x), np.asarray(samples.y, np.float64)

@@ -44,7 +44,7 @@ class Polished:
 
 
 def polish(model: Transformer, data: Data, dataset: int, *, steps: int) -> Polished:
-    """Carry a trained model on, by so many steps at most; the model itself where no step helps.
+    """Carry a trained model on, by at most `steps` steps; the model itself where no step helps.
 
     The model puts out targets in their own units; `data` holds them standardised.
     """

@@ -10,7 +10,6 @@ import io
 import zipfile
 from pathlib import Path
 
-from headcount.errors import StorageError
 from headcount.results.files import write_whole
 from headcount.results.store import Store
 from headcount.results.survey import Report, Survey
@@ -18,14 +17,15 @@ from headcount.results.survey import Report, Survey
 
 def copy_models(survey: Survey, store: Store, report: Report) -> tuple[int, list[str]]:
     """Copy what folders keep of their trials; returns how many, and a line for each that is damaged."""
-    kept = {folder: _names(Store(folder).models) for folder in survey.members}
+    stores = {folder: Store(folder) for folder in survey.members}
     copied = 0
     problems: list[str] = []
     for trial, found in survey.trials.items():
-        name = f"{trial}.npz"
         ranked = []
-        for folder in (folder for folder in found.folders if name in kept[folder]):
-            path = Store(folder).models / name
+        for folder in found.folders:
+            path = stores[folder].model_path(trial)
+            if not path.exists():
+                continue
             if (model := _read(path)) is None:
                 problems.append(f"{path}: damaged, left out")
             else:
@@ -33,7 +33,7 @@ def copy_models(survey: Survey, store: Store, report: Report) -> tuple[int, list
                 digest = hashlib.sha256(content).digest()
                 ranked.append((not has_outputs, folder not in found.homes, digest, content))
         if ranked:
-            _put(min(ranked)[-1], store.models / name)
+            _put(min(ranked)[-1], store.models / f"{trial}.npz")
             copied += 1
             if copied % 100 == 0:
                 report(f"{copied:,} models copied")
@@ -44,13 +44,6 @@ def _put(content: bytes, target: Path) -> None:
     """Write what is not there yet: the same merge run again reads, but does not write."""
     if not (target.is_file() and target.read_bytes() == content):
         write_whole(target, lambda file: file.write(content))
-
-
-def _names(folder: Path) -> set[str]:
-    try:
-        return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    except OSError as error:
-        raise StorageError(f"{folder}: cannot be read: {error.strerror}") from error
 
 
 def _read(path: Path) -> tuple[bytes, bool] | None:

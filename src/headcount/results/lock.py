@@ -114,7 +114,8 @@ def _is_at(file: FileIO, path: Path) -> bool:
 def _read(file: FileIO) -> Holder | None:
     file.seek(0)
     try:
-        return Holder(**json.loads(file.read()))
+        holder = Holder(**json.loads(file.read()))
+        return holder if isinstance(holder.process, int) else None
     except (ValueError, TypeError):  # empty, or cut short by a kill
         return None
 

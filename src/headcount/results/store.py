@@ -12,6 +12,7 @@ file that cannot be used is named in `problems`, and the rest is used all the sa
 
 import stat
 from contextlib import AbstractContextManager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -45,14 +46,14 @@ DAMAGED, OLD = ".damaged", ".old"
 
 def read_results(folder: Path | str) -> pd.DataFrame:
     """The results frame of a folder: every finished trial once. Damaged and foreign files are left out."""
-    return Store(Path(folder)).frame()
+    return Store(folder).frame()
 
 
 class Store:
     """A results folder."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = folder = Path(folder)
         self.shards = folder / "shards"
         self.checkpoints = folder / "checkpoints"
         self.models = folder / "models"
@@ -77,7 +78,6 @@ class Store:
             probe.unlink(missing_ok=True)
         for folder in (self.folder, self.shards, self.checkpoints, self.models):
             remove_leftovers(folder)
-        self._rename_models()
         tables, unusable = self._scan()
         for file in unusable:
             if file.damaged:
@@ -88,13 +88,11 @@ class Store:
             (self.checkpoints / f"{shard.stem}.npz").unlink(missing_ok=True)
         for path in sorted(self.checkpoints.glob("*.npz")):
             self._set_aside_if_old(path)
-        self._name_old_rows(tables)
-        columns = ("trial", "validation_error", "spec")
+        columns = ("trial", "validation_error")
         return {
             trial: error
-            for shard in tables
-            for trial, error, spec in zip(*(shard[column].to_pylist() for column in columns), strict=True)
-            if is_current(spec)
+            for shard in self._current(tables)
+            for trial, error in zip(*(shard[column].to_pylist() for column in columns), strict=True)
         }
 
     def frame(self) -> pd.DataFrame:
@@ -109,8 +107,8 @@ class Store:
             raise StorageError(f"{self.folder}: is a file; expected a results folder")
         tables, unusable = self._scan()
         self.problems += [file.line(set_aside=False) for file in unusable]
-        self._name_old_rows(tables)
-        rows: pd.DataFrame = pa.concat_tables([SCHEMA.empty_table(), *tables]).to_pandas()
+        current = self._current(tables)
+        rows: pd.DataFrame = pa.concat_tables([SCHEMA.empty_table(), *current]).to_pandas()
         return rows.drop_duplicates("trial").sort_values(ORDER, ignore_index=True)
 
     def write(self, pack: Pack, rows: list[Row]) -> None:
@@ -149,17 +147,17 @@ class Store:
 
     def keep(self, trial: Trial, outcome: Outcome) -> None:
         """Keep the weights of a member, and its outputs for the test samples."""
-        write_whole(self._model(trial), lambda file: write_model(outcome, file))
+        write_whole(self.models / f"{trial.id}.npz", lambda file: write_model(outcome, file))
 
     def keep_file(self, trial: Trial, content: bytes) -> None:
         """Keep what `write_model` wrote elsewhere."""
-        write_whole(self._model(trial), lambda file: file.write(content))
+        write_whole(self.models / f"{trial.id}.npz", lambda file: file.write(content))
 
     def model(self, trial: Trial) -> Any | None:
         """The member with its weights, where they were kept and can be read."""
         template, structure = jax.tree.flatten(trainer_of(trial).blank(trial))
         try:
-            with self._model(trial).open("rb") as file, np.load(file, allow_pickle=False) as saved:
+            with self.model_path(trial.id).open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 leaves = [saved[f"leaf_{place}"] for place in range(len(template))]
         except Exception:  # as in `load`
             return None
@@ -177,7 +175,7 @@ class Store:
 
     def _outputs(self, trial: Trial, *names: str) -> Float[np.ndarray, "sample output"] | None:
         try:
-            with self._model(trial).open("rb") as file, np.load(file, allow_pickle=False) as saved:
+            with self.model_path(trial.id).open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 return np.asarray(saved[next(name for name in names if name in saved)])
         except Exception:  # as in `load`
             return None
@@ -186,9 +184,6 @@ class Store:
         """Whether a member's weights and outputs can be read; a polished one keeps no outputs."""
         polished = bool(trial.training.polish_steps)
         return self.model(trial) is not None and (polished or self.train_outputs(trial) is not None)
-
-    def _model(self, trial: Trial) -> Path:
-        return self.models / f"{trial.id}.npz"
 
     def _checkpoint(self, pack: Pack) -> Path:
         return self.checkpoints / f"{pack.id}.npz"
@@ -204,25 +199,28 @@ class Store:
         tables = [shard for shard in read if isinstance(shard, pa.Table)]
         return tables, foreign + [shard for shard in read if isinstance(shard, Unusable)]
 
-    def _name_old_rows(self, tables: list[pa.Table]) -> None:
-        """Say in one line how many rows are of an earlier version of the training algorithm."""
-        old = sum(not is_current(spec) for shard in tables for spec in shard["spec"].to_pylist())
-        if old:
+    def _current(self, tables: list[pa.Table]) -> list[pa.Table]:
+        """The rows of this version of the training algorithm; others are kept, not used, and counted."""
+        masks = [[is_current(spec) for spec in shard["spec"].to_pylist()] for shard in tables]
+        if old := sum(mask.count(False) for mask in masks):
+            trials = "1 trial" if old == 1 else f"{old:,} trials"
             self.problems.append(
-                f"{self.folder}: holds {old:,} trial{'s' * (old > 1)} of an earlier version of the training "
-                "algorithm; they stay, and are trained anew"
+                f"{self.folder}: {trials} of an earlier version, kept but not used (docs/sweeps.md)"
             )
+        return [shard.filter(pa.array(mask, pa.bool_())) for shard, mask in zip(tables, masks, strict=True)]
 
-    def _rename_models(self) -> None:
-        """Kept models follow trials that an earlier version knew by another id."""
-        if not self.models.is_dir():
-            return
-        for path in sorted(self.shards.glob("*.parquet")):
-            shard = read_parquet(path)
-            for old, new in renamed_trials(shard).items() if isinstance(shard, pa.Table) else ():
-                before, after = self.models / f"{old}.npz", self.models / f"{new}.npz"
-                if before.exists() and not after.exists():
-                    before.rename(after)
+    def model_path(self, trial: str) -> Path:
+        """The file of a member's weights; an earlier version may have known the trial by another id."""
+        path = self.models / f"{trial}.npz"
+        if not path.exists() and (old := self._old_ids.get(trial)):
+            return self.models / f"{old}.npz"
+        return path
+
+    @cached_property
+    def _old_ids(self) -> dict[str, str]:
+        shards = [read_parquet(path) for path in self.shards.glob("*.parquet")]
+        tables = (shard for shard in shards if isinstance(shard, pa.Table))
+        return {new: old for shard in tables for old, new in renamed_trials(shard).items()}
 
     def _set_aside_if_old(self, path: Path) -> bool:
         """Whether a checkpoint is of an earlier version of the training algorithm, which cannot go on."""
@@ -234,9 +232,7 @@ class Store:
         if version == ALGORITHM:
             return False
         _set_aside(path, OLD)
-        self.problems.append(
-            f"{path}: of another version of the training algorithm, set aside; its pack starts again"
-        )
+        self.problems.append(f"{path}: of an earlier version, set aside; its pack starts again")
         return True
 
 

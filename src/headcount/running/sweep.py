@@ -17,7 +17,7 @@ def sweep(trials: Iterable[Trial], folder: Path | str) -> pd.DataFrame:
 
     A file that cannot be used is named in a warning.
     """
-    trials, store = tuple(trials), Store(Path(folder))
+    trials, store = tuple(trials), Store(folder)
     with closing(run(trials, store)) as events:
         for event in events:
             if isinstance(event, FileProblem):

@@ -24,7 +24,6 @@ LAYOUT = {"CACHE", "EXTENDED_ARG", "NOP", "RESUME", "PRECALL"}
 PLAIN = (int, float, complex, str, bytes, type(None), type(Ellipsis))
 
 
-@functools.lru_cache(maxsize=64)
 def code_version(name: str, builder: Callable[..., Any]) -> str:
     """A hash of the builder of a task and of all that it refers to in its module.
 
@@ -88,10 +87,10 @@ class _Reader:
             self.each((value.func, value.args, value.keywords))
         elif isinstance(value, types.MethodType):
             self.each((value.__func__, value.__self__))
-        elif hasattr(value, "__wrapped__"):  # by jax.jit and its like
-            self.read(value.__wrapped__)
         elif isinstance(value, types.FunctionType | type | types.BuiltinFunctionType):
             self.definition(value)
+        elif hasattr(value, "__wrapped__"):  # by jax.jit and its like
+            self.read(value.__wrapped__)
         elif hasattr(value, "__qualname__"):
             self.note(getattr(value, "__module__", ""), value.__qualname__)  # a function in another language
         elif hasattr(value, "__dict__"):

@@ -78,7 +78,7 @@ def climbs(
     """(x ← clip(x + η direction(∇f)) with η from `sizes`): the best value of each path, and where.
 
     The sizes are those of all starts or, row by row, of each. The best point of a path is kept, not its last;
-    NaN is never the best. With a `batch_size` only so many starts climb at the same time.
+    NaN is never the best. With a `batch_size` only this many starts climb at the same time.
     """
     each = jnp.broadcast_to(jnp.asarray(sizes), (len(starts), np.shape(sizes)[-1]))
 

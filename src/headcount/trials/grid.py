@@ -1,6 +1,6 @@
 """A grid: every combination of some axes, as trials."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import product
 from math import ceil
@@ -67,6 +67,9 @@ class Grid:
         if self.width is not None:
             heads = (check_integer("heads", count, at_least=1) for count in _values("heads", self.heads))
             check_integer("width", self.width, at_least=max(heads))
+
+    def __iter__(self) -> Iterator[TaskTrial]:
+        return iter(self.trials())
 
     def trials(self) -> tuple[TaskTrial, ...]:
         """The trials, each once, lengths outermost: members of one shape stand together."""

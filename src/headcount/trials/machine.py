@@ -33,7 +33,7 @@ class Machine:
         return self.memory // self.lanes if self.kind == "gpu" else self.memory
 
     def holding(self, needed: int) -> int:
-        """How many members that need so many bytes it holds."""
+        """How many members fit, each of which needs this many bytes."""
         if self.kind == "gpu":
             return self.lanes * (self.memory_for_one // needed)
         return self.memory // needed

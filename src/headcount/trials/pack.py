@@ -89,7 +89,7 @@ def plan(trials: Iterable[TaskTrial], machine: Machine) -> list[TaskPack]:
 def cut(
     trials: Sequence[Trial[_Task, _Shape]], architecture: _Shape, at_most: int, machine: Machine
 ) -> list[Pack[_Task, _Shape]]:
-    """Trials of one program in packs of so many at most."""
+    """Trials of one program in packs of at most this size."""
     size = at_most
     if machine.pack_seconds is not None:  # as many packs, but even ones: none is waited for longest
         size = ceil(len(trials) / ceil(len(trials) / at_most))
@@ -110,7 +110,7 @@ def max_members(architecture: Architecture, trial: TaskTrial, machine: Machine) 
 
 
 def max_in_time(machine: Machine, holding: int, member_seconds: float) -> int:
-    """How many members of so many seconds each may be in a pack, where the memory holds so many."""
+    """How many members may be in a pack, by the seconds each takes and by what the memory holds."""
     if machine.pack_seconds is None:
         gpus = machine.lanes if machine.kind == "gpu" else 1
         return max(1, min(MAX_MEMBERS[machine.kind] * gpus, holding))

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -75,11 +75,11 @@ class TaskChoice(Task):
 
     def build(self) -> "RetrievalTask":
         """The task itself."""
-        return _built(self.name, self.options)
+        return _built(self.name, self.options, self.version)
 
-    @property
+    @cached_property
     def version(self) -> str:
-        """Of a user's own task: the version that it declares, or a hash of its code."""
+        """Of a user's own task: the version that it declares, or a hash of its code when first needed."""
         if self.name == DATA:
             return ""
         from headcount.tasks.registry import is_builtin, task_version
@@ -109,7 +109,7 @@ class TaskChoice(Task):
 
 
 @lru_cache(maxsize=1024)
-def _built(name: str, options: tuple[tuple[str, Any], ...]) -> "RetrievalTask":
+def _built(name: str, options: tuple[tuple[str, Any], ...], version: str) -> "RetrievalTask":
     from headcount.tasks.registry import build
 
     return build(name, **dict(options))

@@ -18,7 +18,7 @@ class Training:
     AdamW with linear warm-up (500 steps, or a tenth of the run if that is less) and a cosine to zero,
     gradients clipped per member. Every `evaluate_every` steps the member is evaluated on validation data and
     its best state is kept; its final error comes from test data that no choice has seen. With `polish_steps`
-    that best state is then improved by so many steps of Levenberg–Marquardt (engine/polish.py). The `loss`
+    that best state is then improved by this many steps of Levenberg–Marquardt (engine/polish.py). The `loss`
     is `squared` for numbers and `cross_entropy` for labels, of which y is the one-hot code.
     """
 
