@@ -86,5 +86,4 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     except OSError as error:
         raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from error
     except Exception as error:  # damaged archives raise many exception types
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise InvalidInput(f"{path}: damaged, or not a saved model ({reason})") from error
+        raise InvalidInput(f"{path}: damaged, or not a saved model") from error

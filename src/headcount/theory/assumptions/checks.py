@@ -11,10 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from headcount.errors import InvalidInput
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.landscape import Landscape, survey
-from headcount.validation import check_integer
+from headcount.validation import check_integer, expected
 
 Verdict = Literal["holds", "fails", "unknown"]
 
@@ -62,7 +61,7 @@ class Assumptions:
             names = dict.fromkeys(
                 n for finding in self.findings for n in (finding.assumption, finding.clause)
             )
-            raise InvalidInput(f"assumption {name!r} is not known: use one of {', '.join(names)}")
+            raise expected("assumption", f"one of {', '.join(names)}", name)
         return found
 
     def verdict(self, name: str) -> Verdict:
