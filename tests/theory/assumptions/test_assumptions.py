@@ -96,7 +96,7 @@ def test_a_table_names_every_clause_and_a_check_repeats_itself_and_leaves_the_pr
 
 
 def test_an_unknown_clause_and_a_length_without_positions_are_refused():
-    with pytest.raises(InvalidInput, match="assumption: expected one of definition, domain, .* got '4'"):
+    with pytest.raises(InvalidInput, match=r"assumption: expected one of definition, domain, .* got '4'"):
         check_assumptions(one(Bowl((0.5,))), length=LENGTH).holds("4")
     with pytest.raises(InvalidInput, match="positions: expected at least one at length 1, got none"):
         check_assumptions(extremes(positions="odd"), length=1)
