@@ -53,3 +53,15 @@ def test_an_engine_changes_nothing_before_it_is_started(monkeypatch):
 
 def test_every_public_name_can_be_loaded() -> None:
     assert [name for name in headcount.__all__ if getattr(headcount, name, None) is None] == []
+
+
+@pytest.mark.parametrize(("old", "new"), [("check", "check_assumptions"), ("dense", "approximate_target")])
+def test_a_former_name_works_with_a_warning(old: str, new: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"headcount.{old} is now headcount.{new}"):
+        assert getattr(headcount, old) is getattr(headcount, new)
+
+
+def test_no_other_name_is_public() -> None:
+    assert dir(headcount) == headcount.__all__
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        headcount.nothing  # noqa: B018

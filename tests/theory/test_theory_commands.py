@@ -134,3 +134,14 @@ def test_collide_trains_searches_draws_and_resumes(command, tmp_path):
     code, out, err = command(f"{COLLIDE} --json")
     assert code == 0, err
     assert json.loads(out)["collisions"] == [found]
+
+
+def test_rates_are_a_table_or_json(command, monkeypatch):
+    """The long searches are left out; what they find has tests of its own."""
+    monkeypatch.setattr("headcount.theory.rates.gap_rates", lambda seed: ())
+    monkeypatch.setattr("headcount.theory.rates.guaranteed", lambda *_, **__: ("assumption 3 holds",))
+    line = "rates extremes --length 4 --smallest-epsilon 0.02"
+    code, printed, _ = command(line)
+    assert code == 0 and "- assumption 3 holds" in printed and max(map(len, printed.splitlines())) <= 80
+    found = json.loads(command(f"{line} --json")[1])
+    assert found["dimension"] == 2 and found["gaps"] == [] and len(found["parameters"]) >= 2

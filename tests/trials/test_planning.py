@@ -1,6 +1,7 @@
 import itertools
 from collections import Counter
 from functools import partial
+from types import SimpleNamespace
 
 import jax
 import pytest
@@ -12,7 +13,7 @@ from headcount.engine.member import advance
 from headcount.engine.train import PackTraining
 from headcount.errors import InvalidInput
 from headcount.trials import pack as packing
-from headcount.trials.machine import Machine
+from headcount.trials.machine import Machine, this_machine
 from headcount.trials.pack import plan
 
 CPU = Machine("cpu", "a cpu", lanes=2, memory=4 << 30)
@@ -129,3 +130,12 @@ def test_a_member_takes_no_more_memory_than_was_planned(change):
 def test_a_member_that_no_memory_holds_is_refused_by_its_sizes():
     with pytest.raises(InvalidInput, match=r"hidden = 100000000.*GiB"):
         plan(tiny_grid(hidden=(100_000_000,)).trials(), GPU)
+
+
+@pytest.mark.parametrize(("count", "name"), [(1, "H200"), (2, "2 × H200")])
+def test_gpus_hold_members_in_half_of_their_memory(count, name, monkeypatch):
+    gpu = SimpleNamespace(platform="gpu", device_kind="H200", memory_stats=lambda: {"bytes_limit": 8 << 30})
+    monkeypatch.setattr("jax.local_devices", lambda: [gpu] * count)
+    found = this_machine.__wrapped__()
+    assert found == Machine("gpu", name, count, count * (4 << 30))
+    assert found.memory_for_one == 4 << 30 and found.holding(1 << 30) == 4 * count
