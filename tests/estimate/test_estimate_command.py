@@ -9,6 +9,7 @@ import pytest
 from small_study import SMALL, X, Y
 from test_curve import sweep
 
+from headcount.commands import demo
 from headcount.commands.estimate import with_options
 from headcount.commands.specfile import EXAMPLE
 from headcount.estimate import study
@@ -116,3 +117,13 @@ def test_an_estimate_is_never_overwritten_by_anything_else(files, called, capsys
         printed = capsys.readouterr().err
         assert printed.count("\n") == 1 and line in printed
         assert {name: Path("out", name).read_bytes() for name in written} == written
+
+
+def test_the_demo_writes_its_example_beside_out_and_estimates_it(called, monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(demo, "estimate", lambda *arguments, **options: asked.append((*arguments, options)))
+    assert called("demo", "--out", tmp_path / "out", "--seed", 3) == 0
+    assert asked == [(tmp_path / "out.npz", tmp_path / "out", {"seed": 3, "as_json": False})]
+    example = np.load(tmp_path / "out.npz")
+    noise = example["y"] - example["x"].max(axis=1).sum(axis=1)
+    assert noise.std() == pytest.approx(demo.NOISE * example["y"].std(), rel=0.05)
