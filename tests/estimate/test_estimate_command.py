@@ -124,6 +124,6 @@ def test_the_demo_writes_its_example_beside_out_and_estimates_it(called, monkeyp
     monkeypatch.setattr(demo, "estimate", lambda *arguments, **options: asked.append((*arguments, options)))
     assert called("demo", "--out", tmp_path / "out", "--seed", 3) == 0
     assert asked == [(tmp_path / "out.npz", tmp_path / "out", {"seed": 3, "as_json": False})]
-    example = np.load(tmp_path / "out.npz")
-    noise = example["y"] - example["x"].max(axis=1).sum(axis=1)
-    assert noise.std() == pytest.approx(demo.NOISE * example["y"].std(), rel=0.05)
+    with np.load(tmp_path / "out.npz") as example:
+        x, y = example["x"], example["y"]
+    assert (y - x.max(axis=1).sum(axis=1)).std() == pytest.approx(demo.NOISE * y.std(), rel=0.05)

@@ -68,7 +68,7 @@ def training(compiling, tmp_path_factory, cache):
 def test_interrupted_while_compiling(compiling, command):
     out = compiling.output.with_name("runs")
     assert compiling.wait_until((out / "checkpoints").is_dir), compiling.err
-    time.sleep(1.5)
+    time.sleep(0.5)
     interrupt(compiling)
     assert not checkpoints(out), "too late: it was training already"
     assert not shards(out)
