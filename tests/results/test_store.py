@@ -1,3 +1,4 @@
+import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -84,7 +85,7 @@ def test_the_lock_of_another_machine_is_not_broken(tmp_path):
 def test_a_lock_that_names_nobody_is_taken_over(held, tmp_path):
     (tmp_path / LOCK).write_text(held)
     with Store(tmp_path).writing():
-        pass
+        assert json.loads((tmp_path / LOCK).read_bytes())["process"] == os.getpid()
 
 
 def test_without_locks_of_the_file_system_the_name_of_the_holder_counts(tmp_path, monkeypatch):
