@@ -11,6 +11,7 @@ Activation = Literal["relu", "gelu", "tanh", "silu"]
 PositionInput = Literal["none", "one_hot", "sinusoidal", "both"]
 PositionsStart = Literal["drawn", "zero"]
 ClassReads = Literal["last", "every"]
+Reader = Literal["class token", "last token"]
 Precision = Literal["float32", "tensorfloat32", "bfloat16"]
 
 SINUSOIDS = 16
@@ -18,7 +19,7 @@ SINUSOIDS = 16
 
 @dataclass(frozen=True)
 class Architecture:
-    r"""The class H(h, n, d, T, M): h heads of n numbers each, so the width is E = n·h.
+    r"""The class H(h, n, d, T, M): h heads of n numbers each, with the width E = n·h by default.
 
     Defaults are the paper's synthetic setting: a ReLU encoder d → N → E, one attention block with
     1/sqrt(n) logits, a GELU readout E → N → k.
@@ -34,6 +35,10 @@ class Architecture:
     - `layers`: L. All but the last let tokens attend to tokens; the last is read at the class token.
     - `class_reads`: the layers in which the class token attends to tokens: `last`, until which it is
       constant, or `every`, as is common.
+    - `reader`: what F reads: the class token, which sees all tokens, or the last token of the sequence.
+    - `causal`: tokens see what stands before them and themselves, as in GPT.
+    - `window`, `stride`, `global_tokens`: sparse attention (models/visibility.py).
+    - `residual_width`: E, the width of tokens between attention blocks; None: n·h.
     - `kv_heads`: how many key-value heads the query heads share (grouped attention); None: one each.
     - `feedforward`: hidden width of a two-layer network after each token-to-token attention; 0: none.
     - `positions`, `length`: whether P sees t, and the largest T (`one_hot` and `both` need it).
@@ -64,6 +69,12 @@ class Architecture:
     residual: bool = False
     layer_norm: bool = False
     class_reads: ClassReads = "last"
+    reader: Reader = "class token"
+    causal: bool = False
+    window: int | None = None
+    stride: int | None = None
+    global_tokens: int = 0
+    residual_width: int | None = None
     precision: Precision = "float32"
 
     def __post_init__(self) -> None:
@@ -75,11 +86,12 @@ class Architecture:
                 raise expected(field, "a tuple of integers >= 1", sizes)
             for size in sizes:
                 check_integer(field, size, at_least=1)
-        for field in ("kv_heads", "length"):
+        for field in ("kv_heads", "length", "window", "stride", "residual_width"):
             if getattr(self, field) is not None:
                 check_integer(field, getattr(self, field), at_least=1)
         if self.feedforward != 0:
             check_integer("feedforward", self.feedforward, at_least=1)
+        check_integer("global_tokens", self.global_tokens, at_least=0)
         check_number("beta", self.beta, above=0)
         if self.heads % self.key_value_heads:
             raise expected("kv_heads", f"a divisor of heads = {self.heads}", self.kv_heads)
@@ -90,8 +102,18 @@ class Architecture:
 
     @property
     def width(self) -> int:
-        """E = n·h."""
-        return self.heads * self.head_dim
+        """E: n·h, unless `residual_width` says otherwise."""
+        return self.heads * self.head_dim if self.residual_width is None else self.residual_width
+
+    @property
+    def reads_every_layer(self) -> bool:
+        """Whether what F reads took part in every layer."""
+        return self.reader == "last token" or self.class_reads == "every"
+
+    @property
+    def sparse(self) -> bool:
+        """Whether some token cannot see some other."""
+        return self.causal or self.window is not None or self.stride is not None
 
     @property
     def key_value_heads(self) -> int:
@@ -140,6 +162,7 @@ _CHOICES = {
     "positions": get_args(PositionInput),
     "positions_start": get_args(PositionsStart),
     "class_reads": get_args(ClassReads),
+    "reader": get_args(Reader),
     "precision": get_args(Precision),
 }
 

@@ -55,6 +55,7 @@ def _kind(architecture: Architecture) -> tuple[Architecture, int, int, int, bool
         heads=1,
         head_dim=1,
         kv_heads=None,
+        residual_width=None,
         encoder_hidden=(),
         readout_hidden=(),
         feedforward=0,

@@ -1,6 +1,6 @@
 """The paper's model class on one screen.
 
-Axes: token (T), width (E = n·h), head (h), feature (n), group (key-value heads). Tokens stand last:
+Axes: token (T), width (E), head (h), feature (n), group (key-value heads). Tokens stand last:
 P(x) is a matrix [width, token], as in W x. A model takes one sequence; `jax.vmap` over sequences makes a
 batch, and over models makes a pack.
 """
@@ -19,6 +19,7 @@ from headcount.models.network import Network, Parameter, uniform
 from headcount.models.pooling import Pool, pool, softmax
 from headcount.models.pooling import weights as pooling_weights
 from headcount.models.positions import encoder_features, starting_blind
+from headcount.models.visibility import visible
 from headcount.validation import expected
 
 if TYPE_CHECKING:
@@ -52,12 +53,16 @@ class Attention(eqx.Module):
 
     @classmethod
     def initialise(cls, architecture: Architecture, random: np.random.Generator) -> "Attention":
-        """Every factor uniform in ±1/sqrt(width)."""
+        """Every factor uniform in ±1/sqrt(inputs): the width, or n·h numbers of all heads for W_O."""
         width, feature = architecture.width, architecture.head_dim
+        joined = architecture.heads * feature
         queries = (architecture.heads, feature, width)
         groups = (architecture.key_value_heads, feature, width)
         output = (width, architecture.heads, feature)
-        return cls(*(uniform(random, shape, width) for shape in (queries, groups, groups, output)))
+        return cls(
+            *(uniform(random, shape, width) for shape in (queries, groups, groups)),
+            uniform(random, output, joined),
+        )
 
     def per_query_head(self) -> tuple[Float[Array, "head feature width"], Float[Array, "head feature width"]]:
         """Keys and values, repeated for each query head of a group."""
@@ -70,7 +75,7 @@ class Folded(NamedTuple):
 
     - `directions`: the vector by which each head scores features, β W_K,iᵀ W_Q,i c.
     - `readers`: the map from a head's average of features to what it adds to the representation, W_O,i W_V,i.
-    - `constant`: the rest of the representation, c and the contribution of the bias of P.
+    - `constant`: the rest of the representation, the reader and the contribution of the bias of P.
     """
 
     directions: Float[Array, "head feature"]
@@ -107,13 +112,21 @@ class TokenLayer(eqx.Module):
     ) -> tuple[Float[Array, "width token"], Float[Array, " width"]]:
         """Tokens and class token after this layer."""
         seen = self._normalise(tokens, padding)
-        attended = self._attend(seen, seen, mask, head_mask, padding)
+        attended = self._attend(seen, seen, self._visible(tokens, mask), head_mask, padding)
         after = self._feed(tokens + attended if self.architecture.residual else attended, padding)
-        if self.architecture.class_reads == "last":
+        if self.architecture.class_reads == "last" or self.architecture.reader == "last token":
             return after, class_token
         reader = class_token[:, None]
         read = self._attend(self._normalise(reader, padding), seen, mask, head_mask, padding)
         return after, self._feed(reader + read, padding)[:, 0]
+
+    def _visible(self, tokens: Array, mask: Array | None) -> Array | None:
+        """Mask and visibility in one; a hidden token sees itself, so that no row is empty."""
+        length = tokens.shape[1]
+        seen = visible(length, self.architecture)
+        if seen is None or mask is None:
+            return mask if seen is None else jnp.asarray(seen)
+        return (seen & mask) | np.eye(length, dtype=bool)
 
     def _normalise(self, tokens: Array, padding: Padding | None) -> Array:
         return layer_norm(tokens, padding) if self.architecture.layer_norm else tokens
@@ -207,18 +220,18 @@ class Transformer(eqx.Module):
     ) -> Float[Array, "head token"]:
         """The attention weights of each head of the last layer."""
         with jax.default_matmul_precision(self.architecture.precision):
-            features, lift, class_token = self._features(x, mask, None, None)
-            return pooling_weights(self._fold(lift, class_token, None, None).directions, features, mask)
+            features, lift, reader, mask = self._features(x, mask, None, None)
+            return pooling_weights(self._fold(lift, reader, None, None).directions, features, mask)
 
     def scores_and_values(
         self, x: Float[Array, "token token_dim"]
     ) -> tuple[Float[Array, "head token"], Float[Array, "head feature token"]]:
         """Each head's logits and values for each token: with one layer, all that the output depends on."""
         with jax.default_matmul_precision(self.architecture.precision):
-            features, lift, class_token = self._features(x, None, None, None)
+            features, lift, reader, _ = self._features(x, None, None, None)
             tokens = features if lift is None else lift.last(features)
             _, values = self.attention.per_query_head()
-            directions = self._fold(None, class_token, None, None).directions
+            directions = self._fold(None, reader, None, None).directions
             return directions @ tokens, jnp.einsum("hnw,wt->hnt", values, tokens)
 
     def counted_parameters(self) -> int:
@@ -257,38 +270,46 @@ class Transformer(eqx.Module):
     def _represent(
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None, pool: Pool
     ) -> Array:
-        features, lift, class_token = self._features(x, mask, head_mask, padding)
-        folded = self._fold(lift, class_token, head_mask, padding)
+        features, lift, reader, mask = self._features(x, mask, head_mask, padding)
+        folded = self._fold(lift, reader, head_mask, padding)
         averages = pool(folded.directions, features, mask)
         return jnp.einsum("ehf,hf->e", folded.readers, averages) + folded.constant
 
     def _features(
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
-    ) -> tuple[Float[Array, "feature token"], Network | None, Float[Array, " width"]]:
-        """What the last attention averages, the network whose last layer gives tokens, the class token."""
+    ) -> tuple[Float[Array, "feature token"], Network | None, Float[Array, " width"], Array | None]:
+        """What the last attention averages, the network whose last layer gives tokens, the reader, its mask."""
         sees_positions = None if padding is None else padding.sees_positions
         hidden = encoder_features(self.encoder, x, self.architecture, sees_positions)
         class_token = jnp.asarray(self.class_token)
-        if not self.token_layers and not self.architecture.layer_norm:
-            return hidden, self.encoder, class_token
+        shape = self.architecture
+        if not self.token_layers and not shape.layer_norm and shape.reader == "class token":
+            return hidden, self.encoder, class_token, mask
         tokens = self.encoder.last(hidden)
         for layer in self.token_layers:
             tokens, class_token = layer(tokens, class_token, mask, head_mask, padding)
-        return (layer_norm(tokens, padding) if self.architecture.layer_norm else tokens), None, class_token
+        seen = layer_norm(tokens, padding) if shape.layer_norm else tokens
+        if shape.reader == "class token":
+            return seen, None, class_token, mask
+        last = x.shape[0] - 1 - (0 if mask is None else jnp.argmax(mask[::-1]))
+        table = visible(x.shape[0], shape)
+        if table is not None:
+            mask = jnp.asarray(table)[last] if mask is None else jnp.asarray(table)[last] & mask
+        return seen, None, tokens[:, last], mask
 
     def _fold(
-        self, lift: Network | None, class_token: Array, head_mask: Array | None, padding: Padding | None
+        self, lift: Network | None, reader: Array, head_mask: Array | None, padding: Padding | None
     ) -> Folded:
         """The attention block as three arrays, folded into the last layer of P where that is `lift`."""
         keys, values = self.attention.per_query_head()
         values = keep(values, head_mask)
-        reader = class_token
-        if self.architecture.class_reads == "every" and self.architecture.layer_norm:
-            reader = layer_norm(class_token[:, None], padding)[:, 0]
-        query = jnp.sum(self.attention.query * reader, axis=-1)
+        asking = reader
+        if self.architecture.reads_every_layer and self.architecture.layer_norm:
+            asking = layer_norm(reader[:, None], padding)[:, 0]
+        query = jnp.sum(self.attention.query * asking, axis=-1)
         directions = jnp.sum(keys * query[..., None], axis=1)
         directions *= self.architecture.logit_scale if padding is None else padding.logit_scale
-        constant = class_token
+        constant = reader
         if lift is not None:
             # The bias of P is the weight of a feature that is 1 for every token. It adds the same number to
             # every logit, which the softmax ignores, and a constant to what is read.
