@@ -37,7 +37,7 @@ class Architecture:
       constant, or `every`, as is common.
     - `reader`: what F reads: the class token, which sees all tokens, or the last token of the sequence.
     - `causal`: tokens see what stands before them and themselves, as in GPT.
-    - `window`, `stride`, `global_tokens`: sparse attention (models/visibility.py).
+    - `window`, `stride`, `global_tokens`: sparse attention (`visible` in models/positions.py).
     - `residual_width`: E, the width of tokens between attention blocks; None: n·h.
     - `kv_heads`: how many key-value heads the query heads share (grouped attention); None: one each.
     - `feedforward`: hidden width of a two-layer network after each token-to-token attention; 0: none.

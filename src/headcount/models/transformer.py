@@ -18,8 +18,7 @@ from headcount.models.architecture import Architecture
 from headcount.models.network import Network, Parameter, uniform
 from headcount.models.pooling import Pool, pool, softmax
 from headcount.models.pooling import weights as pooling_weights
-from headcount.models.positions import encoder_features, starting_blind
-from headcount.models.visibility import visible
+from headcount.models.positions import encoder_features, starting_blind, visible
 from headcount.validation import expected
 
 if TYPE_CHECKING:
@@ -278,7 +277,7 @@ class Transformer(eqx.Module):
     def _features(
         self, x: Array, mask: Array | None, head_mask: Array | None, padding: Padding | None
     ) -> tuple[Float[Array, "feature token"], Network | None, Float[Array, " width"], Array | None]:
-        """What the last attention averages, the network whose last layer gives tokens, the reader, its mask."""
+        """What the last attention averages, the network that gives tokens, the reader and its mask."""
         sees_positions = None if padding is None else padding.sees_positions
         hidden = encoder_features(self.encoder, x, self.architecture, sees_positions)
         class_token = jnp.asarray(self.class_token)

@@ -138,7 +138,7 @@ def schedule(shape: Shape, dimension: int) -> tuple[LayerWork, ...] | None:
     if shape.mask != "full" or shape.reading == "last token":
         return None  # no token but the last knows the whole sequence
     spare = [shape.numbers - count for count in read]
-    gathered = _fill(missing, [min(reads, count) for count in spare[:-1]]) + [0]
+    gathered = [*_fill(missing, [min(reads, count) for count in spare[:-1]]), 0]
     left = [0, *(spare[layer] - gathered[layer] for layer in range(1, layers))]
     if not in_every_layer:
         left[:-1] = [0] * (layers - 1)
@@ -183,7 +183,7 @@ def _law_of_heads(shape: Shape) -> tuple[str, int]:
 
 
 def _with_positions(shape: Shape) -> tuple[int, str]:
-    """The largest D of two layers that see positions, where tokens at different places ask for different things.
+    """The largest D of two layers in which tokens at different places ask for different coordinates.
 
     Tokens in h groups by place gather h coordinates each, and each head of the reader looks at one group; a
     feed-forward network lets a token keep what it was asked for alone, so that one look at all is enough.
