@@ -11,6 +11,9 @@ import typer
 from headcount.commands.options import AsJson, Out
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headcount.report.map_panel import MapPanel
     from headcount.report.panel import Panel
     from headcount.reproduce.claims import Verdict
     from headcount.reproduce.item import Item
@@ -57,7 +60,7 @@ def reproduce(
     validation errors are reported. Without --quick it wants a GPU.
     """
     from headcount.commands.training import train_in_view
-    from headcount.reproduce.item import REAL_ITEMS
+    from headcount.reproduce.item import MAPS, REAL_ITEMS
     from headcount.reproduce.recipe import FULL, QUICK
     from headcount.results.store import Store
 
@@ -69,6 +72,8 @@ def reproduce(
     items = _chosen(name, given, quick=quick)
     if name in REAL_ITEMS:
         seeds = seeds or (2 if quick else REAL_ITEMS[name].seeds)
+    if name in MAPS:
+        seeds = seeds or (2 if quick else MAPS[name].seeds)
     recipe = (QUICK if quick else FULL).with_seeds(seeds, first=seed)
     command = (
         f"headcount reproduce {name} "
@@ -93,11 +98,11 @@ def reproduce(
 def _chosen(name: str, given: dict[str, str], *, quick: bool) -> "list[Item]":
     """The items by this name, with the data that was given to one of them."""
     from headcount.errors import InvalidInput
-    from headcount.reproduce.item import ITEMS, REAL_ITEMS
+    from headcount.reproduce.item import ITEMS, MAPS, REAL_ITEMS
     from headcount.validation import expected
 
-    if name not in (*ITEMS, *REAL_ITEMS, "all"):
-        raise expected("item", f"one of {', '.join((*ITEMS, *REAL_ITEMS, 'all'))}", name)
+    if name not in (*ITEMS, *MAPS, *REAL_ITEMS, "all"):
+        raise expected("item", f"one of {', '.join((*ITEMS, *MAPS, *REAL_ITEMS, 'all'))}", name)
     if name in REAL_ITEMS:
         options = dict(given)
         return [REAL_ITEMS[name].at(options.pop("data", None), quick=quick, **options)]
@@ -105,18 +110,20 @@ def _chosen(name: str, given: dict[str, str], *, quick: bool) -> "list[Item]":
         raise InvalidInput(
             f"--{option}: expected only with {' or '.join(REAL_ITEMS)}, got {value!r} with {name}"
         )
-    return list(ITEMS.values()) if name == "all" else [ITEMS[name]]
+    return list(ITEMS.values()) if name == "all" else [(MAPS if name in MAPS else ITEMS)[name]]
 
 
 def _list(*, as_json: bool) -> None:
-    from headcount.reproduce.item import ITEMS, REAL_ITEMS
+    from headcount.reproduce.item import ITEMS, MAPS, REAL_ITEMS
 
     if as_json:
-        items = (*ITEMS.values(), *REAL_ITEMS.values())
+        items = (*ITEMS.values(), *MAPS.values(), *REAL_ITEMS.values())
         print(json.dumps({item.name: item.title for item in items}, indent=2))
         return
     for item in ITEMS.values():
         print(f"{item.name:<12} {item.title}")
+    for item in MAPS.values():
+        print(f"{item.name:<12} {item.title} (not part of all)")
     for item in REAL_ITEMS.values():
         print(f"{item.name:<12} {item.title} (needs --data, and is not part of all)")
 
@@ -169,7 +176,9 @@ def _polish(item: "Item", recipe: "Recipe", store: "Store", *, quiet: bool) -> "
     return [wanted for _, wanted in pairs]
 
 
-def _show(item: "Item", panels: "list[Panel]", verdicts: "list[Verdict]", members: int) -> None:
+def _show(
+    item: "Item", panels: "Sequence[Panel | MapPanel]", verdicts: "list[Verdict]", members: int
+) -> None:
     from rich.text import Text
 
     from headcount.commands.tables import show_lines, show_table, terminal

@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
+from typing import TYPE_CHECKING
 
 import altair as alt
 import pandas as pd
 
 from headcount.report.theme import HEADS, LENGTH, Decades, calm, decades, head_colours, mark_dimension, plain
+
+if TYPE_CHECKING:
+    from headcount.report.map_panel import MapPanel
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,20 +58,24 @@ _KINDS = alt.Legend(
 )
 
 
-def panel_chart(panel: Panel) -> alt.LayerChart:
+def panel_chart(panel: "Panel | MapPanel") -> alt.LayerChart:
     """Errors of the best seed, or shares over all, and the spread of the seeds behind as thin bars."""
     return calm(panel_layers(panel)).properties(width="container")
 
 
-def panels_chart(panels: Sequence[Panel]) -> alt.ConcatChart:
+def panels_chart(panels: "Sequence[Panel | MapPanel]") -> alt.ConcatChart:
     """All panels, two in a row, for a file of its own."""
     layers = [panel_layers(panel).properties(width=400, title=panel.title) for panel in panels]
     chart: alt.ConcatChart = calm(alt.concat(*layers, columns=2).resolve_scale(color="independent"))
     return chart
 
 
-def panel_layers(panel: Panel) -> alt.LayerChart:
+def panel_layers(panel: "Panel | MapPanel") -> alt.LayerChart:
     """The layers of a panel, without the settings of a whole chart."""
+    if not isinstance(panel, Panel):
+        from headcount.report.map_panel import map_layers
+
+        return map_layers(panel)
     rows = _rows(panel)
     axis = decades(rows["error"])
     bars = _spread(panel, axis)

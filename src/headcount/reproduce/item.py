@@ -3,7 +3,7 @@
 All of them are listed by name at the end; each is imported when it is asked for.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,8 @@ from headcount.trials.grid import Grid
 from headcount.trials.trial import Trial
 
 if TYPE_CHECKING:
+    from headcount.report.map_panel import MapPanel
+    from headcount.reproduce.maps.item import MapItem
     from headcount.reproduce.real.item import RealItem
 
 
@@ -35,7 +37,7 @@ class Item:
     title: str
     about: str
     grids: Callable[[Recipe], Mapping[str, Grid]]
-    panels: Callable[[pd.DataFrame], list[Panel]]
+    panels: "Callable[[pd.DataFrame], Sequence[Panel | MapPanel]]"
     judge: Callable[[pd.DataFrame], list[Verdict]]
     paper: Cells | None = None
     polished: Callable[[int], bool] | None = None
@@ -97,5 +99,8 @@ ITEMS: Mapping[str, Item] = Catalogue(
         *("figure1", "figure3", "figure4"),
         *("sensitivity", "rivals", "wide_head", "bowls"),
     ),
+)
+MAPS: "Mapping[str, MapItem]" = Catalogue(
+    "headcount.reproduce.maps", ("depth", "kv_heads", "causal", "sparse")
 )
 REAL_ITEMS: "Mapping[str, RealItem]" = Catalogue("headcount.reproduce.real", ("msmarco", "cifar10"))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,9 @@ from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import Item
 from headcount.results.files import write_whole
 
+if TYPE_CHECKING:
+    from headcount.report.map_panel import MapPanel
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -24,12 +27,12 @@ class Figure:
     chart: dict[str, Any]
     names: tuple[str, ...]
     rows: list[tuple[str, ...]]
-    shares: bool
+    caption: str
 
 
 def write_reproduction(
     item: Item,
-    panels: Sequence[Panel],
+    panels: "Sequence[Panel | MapPanel]",
     verdicts: Sequence[Verdict],
     frame: pd.DataFrame,
     path: Path,
@@ -39,7 +42,9 @@ def write_reproduction(
 ) -> None:
     """The page of an item, whole or not at all."""
     figures = [
-        Figure(panel.title, panel_chart(panel).to_dict(), columns(panel), list(written(panel)), panel.shares)
+        Figure(
+            panel.title, panel_chart(panel).to_dict(), columns(panel), list(written(panel)), _caption(panel)
+        )
         for panel in panels
     ]
     page = rendered(
@@ -55,6 +60,24 @@ def write_reproduction(
     write_whole(path, lambda file: file.write(page.encode()))
 
 
+def _caption(panel: "Panel | MapPanel") -> str:
+    if not isinstance(panel, Panel):
+        return (
+            "Numbers are p: 0 for an error like that of one layer with D heads, 1 for one like that with "
+            "D - 1; learnt below 1/3, not learnt above 2/3. "
+            f"The bar marks {panel.rival}. {panel.tally[0].upper()}{panel.tally[1:]}."
+        )
+    if panel.shares:
+        return (
+            "Points are means over seeds after the last step, bars a deviation to either side. The paper's "
+            "numbers are 1 − accuracy."
+        )
+    return (
+        "Points are the lowest test error over seeds, at the learning rate with the lowest validation error; "
+        "bars reach up to the median over seeds."
+    )
+
+
 def tally(verdicts: Sequence[Verdict]) -> str:
     """How many claims hold, in a sentence.
 
@@ -67,8 +90,12 @@ def tally(verdicts: Sequence[Verdict]) -> str:
     return f"{holding} of {len(verdicts)} claims {hold} here{rest}."
 
 
-def columns(panel: Panel) -> tuple[str, ...]:
+def columns(panel: "Panel | MapPanel") -> tuple[str, ...]:
     """The names above what `written` gives."""
+    if not isinstance(panel, Panel):
+        from headcount.report.map_panel import COLUMNS
+
+        return COLUMNS
     first, paper = (_short(panel.lines), _short(panel.across)), "paper" in panel.table
     if panel.shares:
         return (*first, *(["paper"] if paper else []), "ours", "failed")
@@ -78,8 +105,13 @@ def columns(panel: Panel) -> tuple[str, ...]:
     return (*beside_paper, "validation", "selected", "polished")
 
 
-def written(panel: Panel) -> Iterator[tuple[str, ...]]:
+def written(panel: "Panel | MapPanel") -> Iterator[tuple[str, ...]]:
     """Each cell as text: the paper's number, ours, and ours over the paper's."""
+    if not isinstance(panel, Panel):
+        from headcount.report.map_panel import map_rows
+
+        yield from map_rows(panel)
+        return
     for row in panel.table.sort_values([panel.lines, panel.across]).to_dict(orient="records"):
         low, middle, mean, std = (scientific(row[name]) for name in ("min", "median", "mean", "std"))
         ours = (low, middle, f"{mean} ± {std}")

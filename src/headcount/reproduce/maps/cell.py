@@ -22,14 +22,13 @@ from headcount.trials.training import Training
 from headcount.trials.trial import Trial
 
 TOKEN_DIM = 10  # at least the largest D of most maps, so that the f_i are independent
+LENGTH = 16
 WIDTH = 24  # E of members of several layers; two others are tried at the frontier
 RATES = (3e-3, 1e-2)
 HIDDEN = 32
 
 STEPS = 12_000
-TRAINING = Training(
-    steps=STEPS, batch_size=64, train_samples=50_000, test_samples=4_000, evaluate_every=200
-)
+TRAINING = Training(steps=STEPS, batch_size=64, train_samples=50_000, test_samples=4_000, evaluate_every=200)
 QUICK_TRAINING = replace(TRAINING, steps=4_000, warmup=400, train_samples=20_000)
 
 
@@ -110,7 +109,17 @@ class Cell:
 def one_layer(task: TaskChoice, heads: int, *, length: int, steps: int = 1, **options: Any) -> Cell:
     """One layer of heads of 8 numbers: what every cell is held against."""
     predicted = (("h", heads),)
-    return Cell("one layer", task, length, 1, heads, 8, options=tuple(options.items()), predicted=predicted, steps=steps)
+    return Cell(
+        "one layer",
+        task,
+        length,
+        1,
+        heads,
+        8,
+        options=tuple(options.items()),
+        predicted=predicted,
+        steps=steps,
+    )
 
 
 def references(cells: Mapping[str, Cell]) -> dict[str, Cell]:

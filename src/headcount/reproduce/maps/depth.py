@@ -1,66 +1,58 @@
 """Depth: which D do L layers of h heads learn, read in the last layer or in every one?
 
 The rivals, written down before training: L·h, the paper's conjecture; (2L − 1)·h, if tokens gather for a
-reader that reads in every layer; h² and h² + h, if places let tokens ask for different things; and no limit,
-with places and a feed-forward network (two layers). Trained are D from the lowest rival − 1 to the highest + 1.
+reader that reads in every layer; h² and h² + h, if places let tokens ask for different coordinates; and no
+limit, with places and a feed-forward network. Trained are D from the lowest rival − 1 to the highest + 1.
 """
 
-from headcount.reproduce.maps.cell import TOKEN_DIM, WIDTH, Cell, maxima, one_layer
+from dataclasses import replace
+from typing import Any
+
+from headcount.reproduce.maps.cell import LENGTH, TOKEN_DIM, WIDTH, Cell, maxima, named, one_layer
+from headcount.reproduce.maps.item import map_item
+from headcount.reproduce.maps.judging import Law
+from headcount.reproduce.recipe import Recipe
 from headcount.trials.task_choice import TaskChoice
 
 SHAPES = ((2, 1), (2, 2), (2, 3), (2, 4), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2))
-LENGTH, LONGER = 16, 64
-PLACED_DIM = 12  # tokens of the map with positions, which reaches further
+LONG = 64
+PLACED_DIM = 12  # of the tokens where positions are seen: rivals there reach further
 WIDER = 36
-BLIND = (("residual", True),)
-READING = {"every": (("class_reads", "every"), *BLIND), "last": BLIND}
+LONGER = 3  # times the steps
+RESIDUAL = (("residual", True),)
+READING = {"every": (("class_reads", "every"), *RESIDUAL), "last": RESIDUAL}
+PRE_NORM = (("layer_norm", True), ("feedforward", 64))
+SIGHTED = {
+    "positions": (("positions", "one_hot"),),
+    "feed-forward": (("feedforward", 64),),
+    "positions and feed-forward": (("positions", "one_hot"), ("feedforward", 64)),
+}
+CONJECTURE, GATHERING = "L·h", "(2L-1)·h"
 
 
 def rivals(layers: int, heads: int) -> tuple[tuple[str, int], ...]:
-    """Of a model that sees no positions and has no feed-forward network."""
-    return (("L·h", layers * heads), ("(2L-1)·h", (2 * layers - 1) * heads))
+    """What the two laws grant a model that sees no positions and has no feed-forward network."""
+    return ((CONJECTURE, layers * heads), (GATHERING, (2 * layers - 1) * heads))
 
 
-def law_of(reading: str, layers: int, heads: int) -> int:
-    """The D that the law for this reading grants."""
-    return layers * heads if reading == "last" else (2 * layers - 1) * heads
+def reach(reading: str, layers: int, heads: int) -> int:
+    """The largest D by the law for this reading."""
+    return dict(rivals(layers, heads))[CONJECTURE if reading == "last" else GATHERING]
 
 
-def blind(reading: str, layers: int, heads: int, dimension: int, **changes: object) -> Cell:
-    """A member that sees no positions and has no feed-forward network."""
-    width = changes.pop("width", WIDTH)
-    assert isinstance(width, int)
-    length = changes.pop("length", LENGTH)
-    assert isinstance(length, int)
-    task = changes.pop("task", None) or maxima(dimension)
-    assert isinstance(task, TaskChoice)
+def stacked(reading: str, layers: int, heads: int, task: TaskChoice, **changes: Any) -> Cell:
+    """L layers of h heads that share a width."""
     cell = Cell(
         reading,
         task,
-        length,
+        LENGTH,
         layers,
         heads,
-        width // heads,
+        WIDTH // heads,
         options=READING[reading],
         predicted=rivals(layers, heads),
     )
-    return cell if not changes else _changed(cell, **changes)
-
-
-def _changed(cell: Cell, **changes: object) -> Cell:
-    from dataclasses import replace
-
-    return replace(cell, **changes)  # type: ignore[arg-type]
-
-
-def frontier(reading: str) -> list[tuple[int, int, int]]:
-    """(L, h, D) at the capacity and one beyond it."""
-    return [
-        (layers, heads, dimension)
-        for layers, heads in SHAPES
-        for dimension in (law_of(reading, layers, heads), law_of(reading, layers, heads) + 1)
-        if dimension <= TOKEN_DIM
-    ]
+    return replace(cell, **changes)
 
 
 def one_layer_cells() -> list[Cell]:
@@ -78,5 +70,139 @@ def blind_cells(reading: str) -> list[Cell]:
     for layers, heads in SHAPES:
         low, high = (bound for _, bound in rivals(layers, heads))
         dimensions = range(max(1, low - 1), min(high + 1, TOKEN_DIM) + 1)
-        cells += [blind(reading, layers, heads, dimension) for dimension in dimensions]
+        cells += [stacked(reading, layers, heads, maxima(dimension)) for dimension in dimensions]
     return cells
+
+
+def frontier_cells(reading: str) -> list[Cell]:
+    """Every cell at the capacity and one beyond it, whichever way it came out."""
+    return [
+        cell
+        for cell in blind_cells(reading)
+        if cell.dimension - reach(reading, cell.layers, cell.heads) in (0, 1)
+    ]
+
+
+def longer_cells(reading: str) -> list[Cell]:
+    """The frontier with three times the steps."""
+    return [replace(cell, steps=LONGER) for cell in frontier_cells(reading)]
+
+
+def wider_cells(reading: str) -> list[Cell]:
+    """The frontier with another width E."""
+    return [replace(cell, head_dim=WIDER // cell.heads) for cell in frontier_cells(reading)]
+
+
+def wide_stream_cells(reading: str) -> list[Cell]:
+    """The frontier with heads as before in a residual stream twice as wide: kv·n stays the same."""
+    return [replace(cell, residual_width=2 * WIDTH) for cell in frontier_cells(reading) if cell.layers == 2]
+
+
+def long_cells(reading: str) -> list[Cell]:
+    """The frontier at another length."""
+    return [replace(cell, length=LONG) for cell in frontier_cells(reading) if cell.layers < 4]
+
+
+def normed_cells() -> list[Cell]:
+    """Pre-norm layers with a feed-forward network, as people build them."""
+    return [
+        stacked("every", 2, heads, maxima(dimension), family="pre-norm", options=READING["every"] + PRE_NORM)
+        for heads, dimensions in ((1, range(2, 6)), (2, range(5, 9)))
+        for dimension in dimensions
+    ]
+
+
+def other_task_cells(reading: str) -> list[Cell]:
+    """Bowls, and a product in place of the sum."""
+    tasks = [TaskChoice.of(name, token_dim=2) for name in ("bowls", "bowls_product")]
+    top = reach(reading, 2, 1)
+    return [
+        stacked(reading, 2, 1, task.at(dimension), family=f"{reading}, {task.name}")
+        for task in tasks
+        for dimension in (top, top + 1)
+    ]
+
+
+def sighted_cells() -> list[Cell]:
+    """Law 8: positions alone, a feed-forward network alone, both; two layers."""
+    cells = []
+    for sight, options in SIGHTED.items():
+        for reading, heads, dimensions in (
+            ("last", 1, range(2, 5)),
+            ("every", 1, range(3, 6)),
+            ("last", 3, range(6, 11)),
+            ("every", 3, range(9, PLACED_DIM + 1)),
+        ):
+            placed = heads * heads + (heads if reading == "every" else 0)
+            limits = {"positions": placed, "positions and feed-forward": WIDTH}
+            laws = (*rivals(2, heads), ("h²+h" if reading == "every" else "h²", placed), ("no limit", WIDTH))
+            cells += [
+                stacked(
+                    reading,
+                    2,
+                    heads,
+                    maxima(dimension, PLACED_DIM),
+                    family=f"{reading}, {sight}",
+                    options=READING[reading] + options,
+                    predicted=laws,
+                )
+                for dimension in dimensions
+                if sight in limits or heads == 1
+            ]
+    return cells
+
+
+def cells(recipe: Recipe) -> dict[str, Cell]:
+    """All of them, or with a quick recipe two layers of one head."""
+    if recipe.quick:
+        return named(
+            [
+                replace(cell, length=8)
+                for reading in READING
+                for cell in blind_cells(reading)
+                if (cell.layers, cell.heads) == (2, 1)
+            ]
+        )
+    both = [
+        part(reading)
+        for part in (
+            blind_cells,
+            longer_cells,
+            wider_cells,
+            wide_stream_cells,
+            long_cells,
+            other_task_cells,
+        )
+        for reading in READING
+    ]
+    return named(
+        [cell for part in (one_layer_cells(), *both, normed_cells(), sighted_cells()) for cell in part]
+    )
+
+
+LAWS = (
+    Law("1. one layer: h", "h", ("one layer",)),
+    Law("3. read in the last layer: L·h", CONJECTURE, ("last", "last, bowls", "last, bowls_product")),
+    Law(
+        "4. read in every layer: (2L-1)·h",
+        GATHERING,
+        ("every", "every, bowls", "every, bowls_product", "pre-norm"),
+    ),
+    Law("8. positions, read last", "h²", ("last, positions",)),
+    Law("8. positions, read in every layer", "h²+h", ("every, positions",)),
+    Law("8. feed-forward, read last", CONJECTURE, ("last, feed-forward",)),
+    Law("8. feed-forward, read in every layer", GATHERING, ("every, feed-forward",)),
+    Law(
+        "8. positions and feed-forward",
+        "no limit",
+        ("last, positions and feed-forward", "every, positions and feed-forward"),
+    ),
+)
+
+ITEM = map_item(
+    "depth",
+    "Depth: which D do L layers of h heads learn?",
+    "Sums of D maxima, members of two to four layers, judged against one layer of D and of D - 1 heads.",
+    cells=cells,
+    laws=LAWS,
+)

@@ -1,0 +1,164 @@
+"""From the rows of members to a verdict on every cell, and to one on every law."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from headcount.reproduce.claims import Verdict, finished
+from headcount.reproduce.maps.cell import Cell
+
+Word = Literal["learnt", "not learnt", "cannot tell", "not judged"]
+
+LEARNT, NOT_LEARNT = 1 / 3, 2 / 3
+CLEAR = 30  # e₋ / e₊, below which nothing is judged
+MIN_JUDGED = 4  # cells that a verdict on a law needs
+MAX_NAMED = 12
+
+
+@dataclass(frozen=True)
+class Law:
+    """A law for some families of cells: a shape learns exactly the D up to what `rival` grants it."""
+
+    title: str
+    rival: str
+    families: tuple[str, ...]
+
+
+def place(error: float, enough: float, too_few: float) -> float:
+    """P = log(e / e₊) / log(e₋ / e₊): 0 for an error like that of D heads, 1 for one like that of D − 1.
+
+    >>> place(1e-3, 1e-5, 1e-2) > 2 / 3 - 1e-9, place(1e-3, 1e-4, 1e-3)
+    (True, nan)
+    """
+    if not too_few / enough >= CLEAR or not error > 0:
+        return np.nan
+    return log(error / enough) / log(too_few / enough)
+
+
+def word(p: float) -> Word:
+    """The verdict that p stands for."""
+    if np.isnan(p):
+        return "not judged"
+    return "learnt" if p < LEARNT else "not learnt" if p > NOT_LEARNT else "cannot tell"
+
+
+def judged(frame: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
+    """One row per cell that has members: its errors, those of its references, p and the verdict."""
+    members = dict(iter(finished(frame).groupby("variant")))
+    counts = frame.groupby("variant").size()
+    rows = []
+    for cell in cells:
+        if cell.name not in members:
+            continue
+        own, enough, too_few = _apart(cell, members)
+        p = place(_lowest(own), _lowest(enough), 1.0 if cell.dimension == 1 else _lowest(too_few))
+        errors = members[cell.name]["test_error"]
+        rows.append(
+            {
+                "cell": cell.name,
+                "family": cell.family,
+                "layers": cell.layers,
+                "heads": cell.heads,
+                "kv_heads": cell.kv_heads or cell.heads,
+                "head_dim": cell.head_dim,
+                "width": cell.width,
+                "length": cell.length,
+                "steps": cell.steps,
+                "task": cell.task.name,
+                "dimension": cell.dimension,
+                "min": errors.min(),
+                "median": errors.median(),
+                "members": int(counts[cell.name]),
+                "failed": int(counts[cell.name]) - len(errors),
+                "enough": _lowest(enough),
+                "too_few": _lowest(too_few),
+                "p": p,
+                "median_p": place(_median(own), _lowest(enough), _too_few(cell, too_few)),
+                "verdict": word(p),
+                "predicted": dict(cell.predicted),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def verdicts(table: pd.DataFrame, laws: Sequence[Law]) -> list[Verdict]:
+    """Of each law: is what it grants learnt, is nothing beyond it learnt, and how do its rivals do?"""
+    found = []
+    for law in laws:
+        cells = table[table["family"].isin(law.families)] if len(table) else table
+        found += [_enough(law, cells), _needed(law, cells)]
+    return found
+
+
+def agreement(cells: pd.DataFrame) -> dict[str, tuple[int, int]]:
+    """Of each rival: with how many judged cells it agrees, of how many."""
+    clear = cells[cells["verdict"].isin(("learnt", "not learnt"))] if len(cells) else cells
+    found: dict[str, tuple[int, int]] = {}
+    for row in clear.to_dict(orient="records"):
+        for rival, bound in row["predicted"].items():
+            right, of = found.get(rival, (0, 0))
+            found[rival] = (right + ((row["dimension"] <= bound) == (row["verdict"] == "learnt")), of + 1)
+    return found
+
+
+def _apart(
+    cell: Cell, members: Mapping[str, pd.DataFrame]
+) -> tuple[pd.DataFrame, pd.DataFrame | None, pd.DataFrame | None]:
+    """The members of a cell and of its two references.
+
+    A cell that is a reference is held against other seeds than its own: it would always agree with itself.
+    """
+    own = members[cell.name]
+    names = [cell.reference(heads).name for heads in (cell.dimension, cell.dimension - 1) if heads > 0]
+    enough, too_few = (*(members.get(name) for name in names), None)[:2]
+    if cell.name in names:
+        own = own[own["seed"] % 2 == 1]
+        enough, too_few = (
+            None if part is None else part[part["seed"] % 2 == 0] for part in (enough, too_few)
+        )
+    return own, enough, too_few
+
+
+def _lowest(members: pd.DataFrame | None) -> float:
+    return np.nan if members is None or members.empty else float(members["test_error"].min())
+
+
+def _median(members: pd.DataFrame) -> float:
+    return np.nan if members.empty else float(members["test_error"].median())
+
+
+def _too_few(cell: Cell, members: pd.DataFrame | None) -> float:
+    return 1.0 if cell.dimension == 1 else _lowest(members)
+
+
+def _enough(law: Law, cells: pd.DataFrame) -> Verdict:
+    claim = f"{law.title}: every D up to it is learnt"
+    return _of_cells(law, cells, claim, within=True)
+
+
+def _needed(law: Law, cells: pd.DataFrame) -> Verdict:
+    claim = f"{law.title}: no D beyond it is learnt"
+    return _of_cells(law, cells, claim, within=False)
+
+
+def _of_cells(law: Law, cells: pd.DataFrame, claim: str, *, within: bool) -> Verdict:
+    if len(cells):
+        granted = np.array([row[law.rival] for row in cells["predicted"]])
+        cells = cells[(cells["dimension"].to_numpy() <= granted) == within]
+    clear = cells[cells["verdict"].isin(("learnt", "not learnt"))] if len(cells) else cells
+    open_ = len(cells) - len(clear)
+    if len(clear) < MIN_JUDGED:
+        return Verdict(claim, None, f"{len(clear)} cells were judged, {open_} were not clear")
+    wanted = "learnt" if within else "not learnt"
+    wrong = clear[clear["verdict"] != wanted]
+    rest = f", {open_} not clear" if open_ else ""
+    evidence = f"{len(clear) - len(wrong)} of {len(clear)} judged cells{rest}"
+    if len(wrong):
+        named = [f"{row.cell} (p = {row.p:.2f})" for row in wrong.head(MAX_NAMED).itertuples()]
+        more = f" and {len(wrong) - MAX_NAMED} more" if len(wrong) > MAX_NAMED else ""
+        evidence += f"; not so: {'; '.join(named)}{more}"
+    return Verdict(claim, wrong.empty, evidence)
