@@ -2,14 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from headcount.commands.options import AsJson
 
 if TYPE_CHECKING:
+    from headcount.models.architecture import Architecture
     from headcount.theory.constructions.construction import Construction, WorstCase
+
+SHAPE = "A shape of your own (specialise)"
 
 
 def construct(
@@ -22,6 +25,29 @@ def construct(
     length: Annotated[int, typer.Option(help="T.")] = 16,
     epsilon: Annotated[float, typer.Option(help="The error that is allowed anywhere on [0,1]^(T×d).")] = 0.01,
     positions: Annotated[str, typer.Option(help="S_i: all, first half, second half, even or odd.")] = "all",
+    layers: Annotated[int | None, typer.Option(help="L.", show_default="1", rich_help_panel=SHAPE)] = None,
+    heads: Annotated[int | None, typer.Option(help="h.", show_default="D", rich_help_panel=SHAPE)] = None,
+    kv_heads: Annotated[
+        int | None, typer.Option(help="Key-value heads.", show_default="h", rich_help_panel=SHAPE)
+    ] = None,
+    head_dim: Annotated[
+        int | None,
+        typer.Option(help="n, numbers per head.", show_default="as few as will do", rich_help_panel=SHAPE),
+    ] = None,
+    reading: Annotated[
+        str | None,
+        typer.Option(
+            help="Where it is read: every (layer), last (layer) or 'last token'.",
+            show_default="every",
+            rich_help_panel=SHAPE,
+        ),
+    ] = None,
+    sees_positions: Annotated[
+        bool, typer.Option("--sees-positions", help="Let tokens know their places.", rich_help_panel=SHAPE)
+    ] = False,
+    feedforward: Annotated[
+        bool, typer.Option("--feedforward", help="Let layers have one.", rich_help_panel=SHAPE)
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the searches.", min=0)] = 0,
     out: Annotated[
         Path | None, typer.Option(help="Write the weights to this .npz file.", show_default=False)
@@ -33,6 +59,8 @@ def construct(
     `specialise` gives each of the D coordinates a head of its own; `memorise` has
     one head as wide as the whole sequence. Both come with a bound on
     their error; the largest error that a search in float64 finds is shown beside it.
+    With --layers, --heads and the like, `specialise` builds that shape, or refuses
+    with the law that it would break.
     """
     from dataclasses import replace
 
@@ -50,8 +78,14 @@ def construct(
     given = {"positions": positions, "dimension": dimension, "token_dim": token_dim}
     options = {name: value for name, value in given.items() if value is not None}
     chosen = replace(build(task, **options), distribution="uniform")
+    shape: dict[str, Any] = {"layers": layers, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
+    shape |= {"reading": reading, "positions": sees_positions or None, "feedforward": feedforward or None}
+    asked = {name: value for name, value in shape.items() if value is not None}
+    if kind == "memorise" and asked:
+        name = next(iter(asked)).replace("_", "-")
+        raise expected(f"--{name}", "only with specialise", asked[next(iter(asked))])
     make = specialise if kind == "specialise" else memorise
-    made = make(chosen, length=length, epsilon=epsilon, seed=seed)
+    made = make(chosen, length=length, epsilon=epsilon, seed=seed, **asked)
     if out is not None:
         leaves = tree_util.tree_leaves_with_path(made.model)
         arrays = {tree_util.keystr(place).lstrip("."): np.asarray(leaf) for place, leaf in leaves}
@@ -72,7 +106,7 @@ def _show(made: "Construction", found: "WorstCase") -> None:
     encoder, readout = map(_widths, (architecture.encoder_hidden, architecture.readout_hidden))
     rows = [
         ("task", f"{task.name}, D = {task.dimension}, d = {task.token_dim}, T = {made.length}"),
-        ("heads", f"{architecture.heads} of {architecture.head_dim} numbers, beta = {architecture.beta:.4g}"),
+        ("shape", _shape(architecture)),
         ("hidden layers", f"P: {encoder}; F: {readout}"),
         ("parameters", f"{architecture.counted_parameters():,} in P and F"),
         ("allowed error", f"{made.epsilon:.3g}"),
@@ -82,6 +116,13 @@ def _show(made: "Construction", found: "WorstCase") -> None:
     ]
     show_table(("what", "value"), rows, texts=("what", "value"), header=False)
     show_lines(f"- {line}" for line in made.guarantees)
+
+
+def _shape(architecture: "Architecture") -> str:
+    shared = "" if architecture.group_size == 1 else f", {architecture.key_value_heads} key-value heads"
+    layers = "" if architecture.layers == 1 else f"{architecture.layers} layers of "
+    heads = f"{layers}{architecture.heads} heads of {architecture.head_dim} numbers{shared}"
+    return f"{heads}, width {architecture.width}, beta = {architecture.beta:.4g}"
 
 
 def _widths(sizes: tuple[int, ...]) -> str:

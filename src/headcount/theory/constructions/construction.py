@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from headcount.errors import InvalidInput
+from headcount.models.architecture import Architecture
 from headcount.models.transformer import Transformer
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.checks import Assumptions, check_assumptions
@@ -181,8 +182,12 @@ class Construction:
             "token_dim": self.task.token_dim,
             "length": self.length,
             "epsilon": self.epsilon,
+            "layers": architecture.layers,
             "heads": architecture.heads,
+            "kv_heads": architecture.key_value_heads,
             "head_dim": architecture.head_dim,
+            "width": architecture.width,
+            "reading": _reading(architecture),
             "encoder_hidden": list(architecture.encoder_hidden),
             "readout_hidden": list(architecture.readout_hidden),
             "beta": architecture.beta,
@@ -193,6 +198,10 @@ class Construction:
             "labels": list(self.labels),
             "guarantees": list(self.guarantees),
         }
+
+
+def _reading(architecture: Architecture) -> str:
+    return "last token" if architecture.reader == "last token" else architecture.class_reads
 
 
 def checked(epsilon: float, length: int) -> tuple[float, int]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from math import ceil, floor, log10, sqrt
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,8 @@ from headcount.theory.search import HEADROOM, largest
 
 Points = Float[np.ndarray, "points inputs"]
 Function = Callable[[Float[Array, "points inputs"]], Float[Array, "points output"]]
+
+Built = TypeVar("Built")
 
 MAX_KNOTS = 1 << 14
 _FEATURES = 1 << 23  # at once: 64 MiB
@@ -47,8 +50,8 @@ def rounded_up(value: float) -> float:
 
 
 def within_reach(
-    epsilon: float, builders: Iterable[tuple[Callable[[float], "Shallow"], float]], *, finest: float
-) -> "list[Shallow]":
+    epsilon: float, builders: Iterable[tuple[Callable[[float], Built], float]], *, finest: float
+) -> list[Built]:
     """Each builder's network to within its share of epsilon; or else the epsilon that all of them allow.
 
     No epsilon below `finest` is allowed either: the arithmetic itself is no closer than that.

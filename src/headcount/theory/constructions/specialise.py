@@ -1,10 +1,10 @@
 """h = D, n = 2: one head per coordinate. Each head finds its extremum, and the readout combines them."""
 
 from functools import partial
-from math import e, exp
+from math import e
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from headcount.models.architecture import Architecture
 from headcount.models.network import Network
@@ -18,14 +18,27 @@ from headcount.theory.constructions.construction import (
     guarantees,
 )
 from headcount.theory.constructions.coordinates import Outer, coordinates_of
+from headcount.theory.constructions.encoding import GATE, encoder, leak
 from headcount.theory.constructions.shallow import Shallow, within_reach
-from headcount.validation import check_number
-
-GATE = -2.0
+from headcount.theory.constructions.shaped import specialise_shape
+from headcount.theory.shape import Reading
+from headcount.validation import check_number, expected
 
 
 def specialise(
-    task: RetrievalTask, *, length: int, epsilon: float, gate: float = GATE, seed: int = 0
+    task: RetrievalTask,
+    *,
+    length: int,
+    epsilon: float,
+    layers: int | None = None,
+    heads: int | None = None,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    reading: Reading | None = None,
+    positions: bool = False,
+    feedforward: bool = False,
+    gate: float = GATE,
+    seed: int = 0,
 ) -> Construction:
     """A model with one head per coordinate that is within epsilon of the task's target on [0,1]^(T×d).
 
@@ -35,11 +48,22 @@ def specialise(
 
     The gate must lie below −1: at −1 a token outside S_i with psi = 0 would tie with one inside with psi = 1.
 
+    Any of `layers`, `heads`, `kv_heads`, `head_dim` and `reading` asks for a shape instead (shaped.py), which
+    may also see `positions` and have a `feedforward` network. A shape that no weights are known for is refused
+    with the law that binds.
+
     >>> from headcount.tasks.library import extremes
     >>> made = specialise(extremes(), length=4, epsilon=0.1)
     >>> made.predict([[0.5], [0.25], [1.0], [0.75]]).round(2), made.bound.total < 0.1
     (array([1.25]), True)
     """
+    shape = {"layers": layers, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "reading": reading}
+    given: dict[str, Any] = {name: value for name, value in shape.items() if value is not None}
+    if given or positions or feedforward:
+        if gate != GATE:
+            raise expected("gate", f"{GATE} for a shape of your own", gate)
+        sight = {"positions": positions, "feedforward": feedforward}
+        return specialise_shape(task, length=length, epsilon=epsilon, seed=seed, **given, **sight)
     epsilon, length = checked(epsilon, length)
     gate = check_number("gate", gate, at_most=0)
     coordinates = coordinates_of(task, seed=seed)
@@ -53,8 +77,8 @@ def specialise(
     beta = max(1.0, length / (epsilon * share))
     sets = [positions.mask(length) for positions in task.positions]
     gated = not all(inside.all() for inside in sets)
-    encoder = _encoder(psis, sets if gated else None, task.token_dim, gate)
-    model = _model(task, encoder, phi, beta, length=length if gated else None)
+    blocks = encoder(psis, sets if gated else None, task.token_dim, gate)
+    model = _model(task, blocks, phi, beta, length=length if gated else None)
     inside = max(int(mask.sum()) for mask in sets)
     outside = length - min(int(mask.sum()) for mask in sets)
     fitted = not all(net.proven for net in (*psis, phi))
@@ -69,7 +93,7 @@ def specialise(
             {
                 "networks of the f_i": steepness * max(net.error for net in psis),
                 "softened minimum": steepness * (inside - 1) / (e * beta),
-                "tokens outside the position sets": steepness * _leak(outside, beta, gate),
+                "tokens outside the position sets": steepness * leak(outside, beta, gate),
                 "network of F_0": phi.error,
             },
             proven=not fitted,
@@ -104,47 +128,6 @@ def _model(
         readout=_readout(phi),
         architecture=architecture,
     )
-
-
-def _leak(outside: int, beta: float, gate: float) -> float:
-    """What tokens outside a set can add: each weighs e^(−β(−gate − 1)) at most, and all of them 1."""
-    return min(1.0, outside * exp(-beta * max(-gate - 1, 0.0)))
-
-
-def _encoder(
-    psis: list[Shallow], sets: list[Float[np.ndarray, " length"]] | None, token_dim: int, gate: float
-) -> Network:
-    """Block i: psi_i and its gate. A psi that may leave [0, 1] is cut by a second hidden layer."""
-    dimension = len(psis)
-    units = sum(net.units for net in psis)
-    length = 0 if sets is None else len(sets[0])
-    gates = 0 if sets is None else dimension
-    first = np.zeros((units + gates, token_dim + length))
-    offset = np.zeros(units + gates)
-    last = np.zeros((2 * dimension, units + gates))
-    bias = np.zeros(2 * dimension)
-    row = 0
-    for i, net in enumerate(psis):
-        block = slice(row, row := row + net.units)
-        first[block, :token_dim], offset[block] = net.inner, net.offset
-        last[2 * i, block], bias[2 * i] = net.outer[0], net.constant[0]
-    for i, inside in enumerate(sets or ()):
-        first[units + i, token_dim:], offset[units + i] = -1.0 * inside, 1.0  # 1 off the set, 0 on it
-        last[2 * i + 1, units + i] = gate
-    if all(net.inside for net in psis):
-        return Network((first, last), (offset, bias), "relu")
-    return _cut(first, offset, last, bias)
-
-
-def _cut(first: np.ndarray, offset: np.ndarray, last: np.ndarray, bias: np.ndarray) -> Network:
-    """min(max(psi, 0), 1) = relu(psi) − relu(psi − 1), and −relu(−r) for a gate r."""
-    width = len(bias)
-    value = np.arange(width) % 2 == 0
-    sign = np.where(value, 1.0, -1.0)
-    middle = np.concatenate([sign[:, None] * last, last[value]])
-    middle_bias = np.concatenate([sign * bias, bias[value] - 1])
-    end = np.concatenate([np.diag(sign), -np.eye(width)[:, value]], axis=1)
-    return Network((first, middle, end), (offset, middle_bias, np.zeros(width)), "relu")
 
 
 def _attention(dimension: int) -> Attention:

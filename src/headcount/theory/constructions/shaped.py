@@ -1,0 +1,385 @@
+"""`specialise` for a shape: layers, heads, key-value heads and a reader of the user's choice."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from math import e, exp
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from headcount.errors import InvalidInput
+from headcount.models.architecture import Architecture
+from headcount.models.network import Network
+from headcount.models.transformer import TokenLayer, Transformer
+from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.constructions.composed import Readout, readout_of
+from headcount.theory.constructions.construction import (
+    Bound,
+    Construction,
+    assumptions_of,
+    checked,
+    guarantees,
+)
+from headcount.theory.constructions.coordinates import Coordinate, Outer, coordinates_of
+from headcount.theory.constructions.encoding import GATE, encoder, leak
+from headcount.theory.constructions.shallow import within_reach
+from headcount.theory.constructions.stacked import (
+    CLASS,
+    TOKEN,
+    Form,
+    Layer,
+    Stream,
+    by_place,
+    by_schedule,
+    by_span,
+    one_at_a_time,
+)
+from headcount.theory.shape import Mask, Reading, Shape, capacity, schedule
+
+_POINTS = 512
+_DEPENDENT = 1e-8  # of the largest singular value: below this a direction is rounding
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """The layers of a model, and what else its parts must provide.
+
+    - `marks`: into how many groups the encoder marks places; 0: it sees none of them.
+    - `forms`: coordinates as combinations of others, where the key-value heads hold a basis alone.
+    - `network`: whether tokens need the feed-forward network that keeps what they were asked for.
+    """
+
+    layers: tuple[Layer, ...]
+    marks: int = 0
+    forms: tuple[Form, ...] = ()
+    network: bool = False
+
+
+def specialise_shape(
+    task: RetrievalTask,
+    *,
+    length: int,
+    epsilon: float,
+    layers: int = 1,
+    heads: int | None = None,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    reading: Reading = "every",
+    positions: bool = False,
+    feedforward: bool = False,
+    seed: int = 0,
+) -> Construction:
+    """A model of the given shape within epsilon of the task's target on [0,1]^(T×d), or why there is none.
+
+    Without `heads` the fewest that reach D, without `head_dim` the smallest that is enough.
+
+    >>> from headcount.tasks.library import max_sum
+    >>> task = max_sum(dimension=3, token_dim=3, directions=np.eye(3))
+    >>> made = specialise_shape(task, length=4, epsilon=0.1, layers=2, heads=1)
+    >>> made.model.architecture.head_dim, made.bound.total < 0.1
+    (2, True)
+    """
+    epsilon, length = checked(epsilon, length)
+    sets = [places.mask(length) for places in task.positions]
+    gated = not all(inside.all() for inside in sets)
+    coordinates = coordinates_of(task, seed=seed)
+    shape = _shape(task, layers, heads, kv_heads, head_dim, reading, positions, feedforward)
+    shape, plan = _blueprint(task, coordinates, shape, length, gated=gated, chosen=head_dim is not None)
+    outer = Outer(task, coordinates)
+    steepness, dimension = max(outer.steepness, 1e-12), task.dimension
+    share = 1 / (4 * steepness * dimension)
+    swelling = max([1.0, *(sum(map(abs, form.weights.values())) for form in plan.forms)])
+    networks = [(partial(each.network, seed=seed), share / swelling) for each in coordinates]
+    psis = within_reach(epsilon, networks, finest=outer.resolution)
+    (readout,) = within_reach(epsilon, [(partial(readout_of, outer, seed=seed), 1 / 2)], finest=0.0)
+    beta = max(1.0, length / (epsilon * share))
+    marks = np.array([np.arange(length) % plan.marks == mark for mark in range(plan.marks)], float)
+    blocks = encoder(psis, sets if gated else None, task.token_dim, GATE, marks if plan.marks else None)
+    stream = _stream(plan, dimension)
+    model = _model(task, shape, plan, stream, blocks, readout, beta, length)
+    inside = max(int(mask.sum()) for mask in sets)
+    outside = length - min(int(mask.sum()) for mask in sets)
+    fitted = not (readout.proven and all(net.proven for net in psis))
+    parts = {
+        "networks of the f_i": steepness * swelling * max(net.error for net in psis),
+        "softened minimum": steepness * (inside - 1) / (e * beta),
+        "tokens outside the position sets": steepness * leak(outside, beta, GATE),
+        "network of F_0": readout.error,
+    }
+    if plan.marks:
+        parts["tokens of other groups"] = steepness * min(1.0, length * exp(-min(beta, 700.0)))
+    return Construction(
+        name="specialise",
+        task=task,
+        length=length,
+        epsilon=epsilon,
+        model=model,
+        labels=stream.labels(),
+        bound=Bound(parts, proven=not fitted),
+        guarantees=guarantees(assumptions_of(task, length, seed), fitted=fitted),
+    )
+
+
+def _shape(
+    task: RetrievalTask,
+    layers: int,
+    heads: int | None,
+    kv_heads: int | None,
+    head_dim: int | None,
+    reading: Reading,
+    positions: bool,
+    feedforward: bool,
+) -> Shape:
+    """The shape that was asked for, with numbers enough where their number was left open."""
+    mask: Mask = "causal" if reading == "last token" else "full"
+
+    def of(heads: int) -> Shape:
+        numbers = head_dim or (3 + positions * heads) * (heads // (kv_heads or heads)) + task.dimension
+        return Shape(layers, heads, kv_heads or heads, numbers, reading, mask, positions, feedforward)
+
+    if heads is not None:
+        return of(heads)
+    step = kv_heads or 1
+    tried = [of(count) for count in range(step, task.dimension + step, step)]
+    return next((shape for shape in tried if schedule(shape, task.dimension) is not None), tried[-1])
+
+
+def _blueprint(
+    task: RetrievalTask,
+    coordinates: tuple[Coordinate, ...],
+    shape: Shape,
+    length: int,
+    *,
+    gated: bool,
+    chosen: bool,
+) -> tuple[Shape, Blueprint]:
+    """Layers that reach D with this shape, of the fewest numbers a head where that was left open."""
+    smaller = [shape] if chosen else [replace(shape, head_dim=size) for size in range(1, shape.head_dim + 1)]
+    for each in smaller:
+        if found := _plain(task.dimension, each, gated) or _dealt(task, coordinates, each, gated):
+            return each, found
+    for each in smaller:
+        if found := _sighted(task.dimension, each, length, gated):
+            return each, found
+    granted = capacity(**vars(shape))
+    given = f"layers = {shape.layers}, heads = {shape.heads}, kv_heads = {shape.kv_heads}"
+    numbers = f", head_dim = {shape.head_dim}" if chosen else ""
+    raise InvalidInput(
+        f"dimension: expected at most {granted.constructed} for {given}{numbers}, read "
+        f"{_READ[shape.reading]} ({granted.law}), got {task.dimension}"
+    )
+
+
+_READ = {"every": "in every layer", "last": "in the last layer", "last token": "at the last token"}
+
+
+def _plain(dimension: int, shape: Shape, gated: bool) -> Blueprint | None:
+    works = schedule(shape, dimension)
+    return None if works is None else Blueprint(tuple(by_schedule(shape, works, gated=gated)))
+
+
+def _dealt(
+    task: RetrievalTask, coordinates: tuple[Coordinate, ...], shape: Shape, gated: bool
+) -> Blueprint | None:
+    """One layer whose key-value heads each hold a basis of the span of their share of the f_i.
+
+    With position sets a head's scores are not functions of the token alone, and every f_i needs a number.
+    """
+    if shape.layers > 1 or gated or task.dimension > shape.heads or shape.reading == "last token":
+        return None
+    values = _values(coordinates)
+    shares = deal(values, shape)
+    if shares is None:
+        return None
+    forms = _forms(values, shares)
+    return Blueprint((by_span(shape, shares, forms),), forms=forms)
+
+
+def _sighted(dimension: int, shape: Shape, length: int, gated: bool) -> Blueprint | None:
+    """Two layers that see places, and idle ones between them."""
+    if not shape.positions or dimension > capacity(**vars(shape)).constructed:
+        return None
+    idle = tuple(Layer(shape) for _ in range(shape.layers - 2))
+    if shape.feedforward:
+        first, last = one_at_a_time(shape, dimension, length, gated=gated)
+        marks = dimension
+    else:
+        (first, last), marks = by_place(shape, dimension, gated=gated)
+    if length < marks:
+        raise InvalidInput(f"length: expected at least {marks}, a token for every group, got {length}")
+    return Blueprint((first, *idle, last), marks=marks, network=shape.feedforward)
+
+
+def _values(coordinates: tuple[Coordinate, ...]) -> Float[np.ndarray, "point coordinate"]:
+    """The psi_i at random tokens, less their means: dependent columns are dependent functions."""
+    points = np.random.default_rng(0).uniform(size=(_POINTS, coordinates[0].token_dim))
+    with jax.enable_x64(True):
+        values = [np.asarray(each.psi(jnp.asarray(points, jnp.float64)))[:, 0] for each in coordinates]
+    return np.stack(values, axis=1)
+
+
+def rank_of(values: Float[np.ndarray, "point coordinate"]) -> int:
+    """The dimension of the span of the columns, modulo constants.
+
+    >>> x = np.linspace(0, 1, 50)
+    >>> rank_of(np.stack([x, 1 - x, x**2], axis=1))
+    2
+    """
+    sizes = np.linalg.svd(values - values.mean(axis=0), compute_uv=False)
+    return int((sizes > _DEPENDENT * max(sizes[0], 1e-300)).sum())
+
+
+def deal(values: Float[np.ndarray, "point coordinate"], shape: Shape) -> list[list[int]] | None:
+    """Coordinates dealt to key-value heads: no share larger than the query heads there, or of a span above n.
+
+    Tried one coordinate after the other, going back where a share is full; equal empty shares are tried once.
+    """
+    dimension = values.shape[1]
+
+    def place(shares: list[list[int]], coordinate: int) -> list[list[int]] | None:
+        if coordinate == dimension:
+            return shares
+        empty_tried = False
+        for share in shares:
+            if len(share) == shape.group_size or (not share and empty_tried):
+                continue
+            empty_tried = empty_tried or not share
+            share.append(coordinate)
+            if rank_of(values[:, share]) <= shape.head_dim and (found := place(shares, coordinate + 1)):
+                return found
+            share.pop()
+        return None
+
+    return place([[] for _ in range(shape.kv_heads)], 0)
+
+
+def _forms(values: Float[np.ndarray, "point coordinate"], shares: list[list[int]]) -> tuple[Form, ...]:
+    """Every coordinate over a basis of its share: the first ones that are independent."""
+    forms: dict[int, Form] = {}
+    for share in shares:
+        basis: list[int] = []
+        for coordinate in share:
+            if rank_of(values[:, [*basis, coordinate]]) > len(basis):
+                basis.append(coordinate)
+                forms[coordinate] = Form({coordinate: 1.0}, 0.0)
+        for coordinate in set(share) - set(basis):
+            table = np.column_stack([values[:, basis], np.ones(len(values))])
+            *weights, constant = np.linalg.lstsq(table, values[:, coordinate], rcond=None)[0]
+            forms[coordinate] = Form(dict(zip(basis, map(float, weights), strict=True)), float(constant))
+    return tuple(forms[coordinate] for coordinate in range(values.shape[1]))
+
+
+def _stream(plan: Blueprint, dimension: int) -> Stream:
+    """A place for everything that some layer, the encoder or the readout names."""
+    stream = Stream()
+    for coordinate in range(dimension):
+        stream["psi", coordinate], stream["read", coordinate]
+    for layer in plan.layers:
+        for numbers in layer.numbers:
+            for key, value in numbers:
+                for name in (*key, *((value,) if value else ())):
+                    stream[name]
+        for look in layer.looks:
+            for asker, _, _ in look.asks:
+                stream[asker]
+            for _, place, _ in look.keeps:
+                stream[place]
+    return stream
+
+
+def _model(
+    task: RetrievalTask,
+    shape: Shape,
+    plan: Blueprint,
+    stream: Stream,
+    blocks: Network,
+    readout: Readout,
+    beta: float,
+    length: int,
+) -> Transformer:
+    """All parts in one model, tokens and reader in the same stream."""
+    sees_places = blocks.weights[0].shape[1] > task.token_dim
+    architecture = Architecture(
+        token_dim=task.token_dim,
+        heads=shape.heads,
+        head_dim=shape.head_dim,
+        kv_heads=shape.kv_heads,
+        output_dim=task.output_dim,
+        encoder_hidden=tuple(len(bias) for bias in blocks.biases[:-1]),
+        readout_hidden=tuple(len(bias) for bias in readout.biases[:-1]),
+        layers=shape.layers,
+        feedforward=task.dimension if plan.network else 0,
+        readout_activation="relu",
+        positions="one_hot" if sees_places else "none",
+        length=length if sees_places else None,
+        beta=beta,
+        scale_logits=False,
+        residual=shape.layers > 1,
+        class_reads="last" if shape.reading == "last" else "every",
+        reader="last token" if shape.reading == "last token" else "class token",
+        causal=shape.mask == "causal",
+        residual_width=len(stream.places),
+    )
+    *token_layers, last = (layer.attention(stream) for layer in plan.layers)
+    networks = _networks(plan, stream, task.dimension)
+    return Transformer(
+        encoder=_placed(blocks, stream, task.dimension),
+        token_layers=tuple(
+            TokenLayer(attention, network, architecture)
+            for attention, network in zip(token_layers, networks, strict=True)
+        ),
+        class_token=_class_token(plan, stream),
+        attention=last,
+        readout=_reading(readout, stream, task.dimension),
+        architecture=architecture,
+    )
+
+
+def _placed(blocks: Network, stream: Stream, dimension: int) -> Network:
+    """The encoder with its outputs at their places, and a constant 1 for every token."""
+    outputs = len(blocks.biases[-1])
+    names = [(kind, i) for i in range(dimension) for kind in ("psi", "gate")]
+    names += [("mark", mark) for mark in range(outputs - 2 * dimension)]
+    place = np.zeros((len(stream.places), outputs))
+    for column, name in enumerate(names):
+        if name in stream.places:
+            place[stream[name], column] = 1.0
+    bias = place @ blocks.biases[-1]
+    if TOKEN in stream.places:
+        bias[stream[TOKEN]] = 1.0
+    weights, biases = (*blocks.weights[:-1], place @ blocks.weights[-1]), (*blocks.biases[:-1], bias)
+    return Network(weights, biases, blocks.activation)
+
+
+def _class_token(plan: Blueprint, stream: Stream) -> Float[np.ndarray, " width"]:
+    class_token = np.zeros(len(stream.places))
+    if CLASS in stream.places:
+        class_token[stream[CLASS]] = 1.0
+    for coordinate, form in enumerate(plan.forms):
+        class_token[stream["read", coordinate]] = form.constant
+    return class_token
+
+
+def _networks(plan: Blueprint, stream: Stream, dimension: int) -> list[Network | None]:
+    """After the first layer relu(gathered + 2·mark − 2): what was asked for passes, all else is 0."""
+    idle = len(plan.layers) - 2
+    if not plan.network:
+        return [None] * (len(plan.layers) - 1)
+    width = len(stream.places)
+    first, last = np.zeros((dimension, width)), np.zeros((width, dimension))
+    for coordinate in range(dimension):
+        first[coordinate, stream["gathered", coordinate]] = 1.0
+        first[coordinate, stream["mark", coordinate]] = 2.0
+        last[stream["kept", coordinate], coordinate] = 1.0
+    keeping = Network((first, last), (np.full(dimension, -2.0), np.zeros(width)), "relu")
+    nothing = Network((0 * first, 0 * last), (np.zeros(dimension), np.zeros(width)), "relu")
+    return [keeping, *[nothing] * idle]
+
+
+def _reading(readout: Readout, stream: Stream, dimension: int) -> Network:
+    """F_0 of what was read; other places are not looked at."""
+    first = np.zeros((len(readout.biases[0]), len(stream.places)))
+    first[:, [stream["read", coordinate] for coordinate in range(dimension)]] = readout.weights[0]
+    return Network((first, *readout.weights[1:]), readout.biases, "relu")
