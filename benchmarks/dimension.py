@@ -27,7 +27,7 @@ from scipy.stats import binomtest
 
 from headcount.data.arrays import DataSet
 from headcount.estimate.evidence import by_length, estimate_of
-from headcount.estimate.finished import FinishedMembers
+from headcount.estimate.members import FinishedMembers
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate
 from headcount.reproduce.claims import reversal_score

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headcount.theory.constructions.memorise import memorise
     from headcount.theory.constructions.specialise import specialise
     from headcount.theory.density.approximate import approximate_target
+    from headcount.theory.shape import capacity
     from headcount.trials.grid import Grid
     from headcount.trials.row import Outcome
     from headcount.trials.task_choice import TaskChoice
@@ -53,6 +54,7 @@ _HOMES = {
     "register_task": "tasks.registry",
     "check_assumptions": "theory.assumptions.checks",
     "bounds": "theory.bounds",
+    "capacity": "theory.shape",
     "specialise": "theory.constructions.specialise",
     "memorise": "theory.constructions.memorise",
     "collide": "theory.collisions.collide",
@@ -84,6 +86,7 @@ __all__ = [
     "__version__",
     "approximate_target",
     "bounds",
+    "capacity",
     "check_assumptions",
     "collide",
     "memorise",

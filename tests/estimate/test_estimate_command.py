@@ -1,6 +1,7 @@
 """`headcount estimate` and `headcount demo`, with members small enough for a test."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +11,12 @@ from small_study import SMALL, X, Y
 from test_curve import sweep
 
 from headcount.commands import demo
-from headcount.commands.estimate import with_options
+from headcount.commands.estimate import _show, with_options
 from headcount.commands.specfile import EXAMPLE
 from headcount.estimate import study
 from headcount.estimate.verdict import decide
+from headcount.report.estimation import deeper
+from headcount.theory.plan import heads_by_layers, heads_table
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
@@ -30,6 +33,8 @@ def test_a_file_is_estimated_written_and_resumed(called, capsys, tmp_path):
     first = json.loads(capsys.readouterr().out)
     assert 0 < first["evidence"]["salience"]["share_of_tokens"] <= 1
     assert first["evidence"]["length"] is None
+    shapes = first["evidence"]["shapes"]
+    assert (shapes and shapes["dimension"]) == first["dimension"]
     assert json.loads((tmp_path / "out" / "estimate.json").read_text()) == first
     page = (tmp_path / "out" / "report.html").read_text()
     assert "How many heads does mine.npz need?" in page and "To repeat it" in page
@@ -53,6 +58,28 @@ def test_the_output_fits_a_terminal(called, capsys, tmp_path):
     assert "Do positions help?" not in printed.err
     written = json.loads((tmp_path / "out" / "estimate.json").read_text())
     assert {row["heads"] for row in written["evidence"]["length"]["slopes"]} <= {1, 2, 3}
+
+
+def test_heads_of_deeper_models_stand_beside_a_recommendation_for_one_layer(capsys):
+    found = decide(sweep(3, heads=range(1, 7)))
+    found = replace(found, evidence={"shapes": heads_by_layers(3)})
+    _show(found)
+    shown = capsys.readouterr().out
+    assert "D was measured with one layer" in shown and found.recommended_heads == 3
+    assert re.search(r"layers +1 +2 +4 +6 +12", shown)
+    rows, marks = heads_table(heads_by_layers(3))
+    assert all(re.search(r" +".join(map(re.escape, row)), shown) for row in rows) and marks in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    on_page = deeper(found)
+    assert on_page["rows"] == rows and "measured with one layer" in on_page["measured"]
+
+
+def test_one_head_or_no_verdict_needs_no_table_of_deeper_models(capsys):
+    for found in (decide(sweep(1, heads=range(1, 5))), decide(sweep(3, heads=(1, 2, 3)))):
+        shapes = None if found.dimension is None else heads_by_layers(found.dimension)
+        found = replace(found, evidence={"shapes": shapes})
+        _show(found)
+        assert "measured with one layer" not in capsys.readouterr().out and deeper(found) is None
 
 
 def test_advice_is_worded_as_an_option():

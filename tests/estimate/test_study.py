@@ -12,7 +12,7 @@ from headcount.data.arrays import data_set
 from headcount.errors import InvalidInput
 from headcount.estimate import study
 from headcount.estimate.evidence import attention, estimate_of
-from headcount.estimate.stages import Stage
+from headcount.estimate.members import Stage
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import Estimate
 from headcount.results.store import Store

@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 from test_curve import curve_of, sweep
 
 from headcount.estimate.curve import Point, Tried
-from headcount.estimate.dimension_law import EARLY, FINAL, DimensionLaw
-from headcount.estimate.verdict import CONFIDENCE, _interval, adjust_for_pooling, decide
+from headcount.estimate.verdict import (
+    CONFIDENCE,
+    EARLY,
+    FINAL,
+    DimensionLaw,
+    _interval,
+    adjust_for_pooling,
+    decide,
+)
 
 levels = st.lists(st.floats(1e-7, 1.5), min_size=3, max_size=10)
 

@@ -5,7 +5,7 @@ import sys
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from headcount.estimate.stages import Stage
+from headcount.estimate.members import Stage
 from headcount.running.executor import Advanced, Event, Finished, Planned
 
 

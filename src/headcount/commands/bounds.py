@@ -20,7 +20,7 @@ def bounds(
     smallest_set: Annotated[
         int | None, typer.Option(help="m, the positions in the smallest S_i.", show_default="T")
     ] = None,
-    layers: Annotated[int, typer.Option(help="L; for more than one there is only a conjecture.")] = 1,
+    layers: Annotated[int, typer.Option(help="L; for more than one, what shapes are known to reach.")] = 1,
     as_json: AsJson = False,
     chart: Annotated[
         Path | None,

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str | None, str]] = {
     "example": (None, "headcount example > spec.toml"),
     "report": (None, "headcount report runs/mine"),
     "estimate": (None, "headcount estimate mine.npz --out estimate"),
+    "plan": (None, "headcount plan 4 --layers 1 --layers 6"),
     "reproduce": (None, "headcount reproduce table2 --quick"),
     "merge": (None, "headcount merge runs/laptop runs/node1 runs/node2 --out runs/all"),
     "bounds": (THEORY, "headcount bounds --dimension 4 --heads 3 --head-dim 8 --length 128"),

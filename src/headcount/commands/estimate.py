@@ -116,6 +116,7 @@ def _write_page(study: "Study", found: "Estimate", *, command: str) -> None:
 def _show(found: "Estimate") -> None:
     from headcount.commands.tables import show_lines, show_table
     from headcount.report.theme import scientific
+    from headcount.theory.plan import LAYERS, MEASURED, heads_table
 
     show_lines([found.sentence], style="bold")
     show_lines(reason[:1].upper() + reason[1:] for reason in found.reasons if reason not in found.sentence)
@@ -127,3 +128,10 @@ def _show(found: "Estimate") -> None:
     ]
     bold = [place for place, h in enumerate(heads) if h == found.dimension]
     show_table(("h", "test error", "distance", "probability of D = h"), rows, bold=bold)
+    if found.dimension is None or found.dimension == 1:
+        return
+    deeper, marks = heads_table(found.evidence["shapes"])
+    print()
+    show_lines([MEASURED])
+    show_table(("layers", *map(str, LAYERS)), deeper, texts=("layers",))
+    show_lines([marks] if marks else [])

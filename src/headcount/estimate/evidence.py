@@ -19,6 +19,7 @@ from headcount.estimate.verdict import (
     decide,
 )
 from headcount.models.architecture import Architecture
+from headcount.theory.plan import heads_by_layers
 from headcount.trials.machine import this_machine
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def estimate_of(study: Study) -> Estimate:
     found = adjust_for_salience(found, tokens=tokens if fits else None)
     pairs = _collisions(study, found)
     early = study.early_estimate()
-    evidence = {
+    evidence: dict[str, Any] = {
         "early": {"dimension": early.dimension, "interval": early.interval, "verdict": early.verdict},
         "salience": {
             "threshold": SALIENT,
@@ -53,6 +54,7 @@ def estimate_of(study: Study) -> Estimate:
         "length": by_length(study),
     }
     found = adjust_for_collisions(found, pairs)
+    evidence["shapes"] = None if found.dimension is None else heads_by_layers(found.dimension)
     return replace(found, evidence=evidence, machine=this_machine().name)
 
 

@@ -1,14 +1,24 @@
-"""The members of a head sweep over a user's data."""
+"""The members of a head sweep over a user's data: how they are trained, which ones, and the finished ones."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
 
 from headcount.data.arrays import DataSet
 from headcount.models.architecture import Architecture, PositionInput
+from headcount.results.shards import read_shard
+from headcount.results.store import Store
 from headcount.trials.task_choice import TaskChoice
 from headcount.trials.training import Training
 from headcount.trials.trial import TaskTrial, Trial
+
+# Positions are used where they take the error, plus this, below that share of it.
+SLACK, SHARE = 3e-3, 0.8
+STUCK = 1.2  # times the error of fewer heads
 
 
 @dataclass(frozen=True)
@@ -81,3 +91,83 @@ class MemberRecipe:
             positions_start="zero",
             length=data.length if self.positions == "both" else None,
         )
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Members to be trained, and what for."""
+
+    name: str
+    trials: tuple[TaskTrial, ...]
+
+
+def helpful_positions(trials: Sequence[TaskTrial], errors: Mapping[str, float]) -> PositionInput:
+    """The position input that these members have; of two, the one that helps the widest of them more."""
+    widest, best = (
+        max((trial.architecture.heads for trial in trials), default=0),
+        dict[PositionInput, float](),
+    )
+    for trial in trials:
+        if trial.architecture.heads == widest:
+            kind = trial.architecture.positions
+            best[kind] = min(best.get(kind, np.inf), np.nan_to_num(errors[trial.id], nan=np.inf))
+    if len(best) == 1:
+        return next(iter(best))
+    helps = "both" in best and best["both"] + SLACK < SHARE * (best["none"] + SLACK)
+    return "both" if helps else "none"
+
+
+def stuck_heads(
+    trials: Sequence[TaskTrial], errors: Mapping[str, float], *, again: Collection[int] = ()
+) -> list[int]:
+    """The head counts whose members did worse than fewer heads, and those to be tried again anyway."""
+    lowest, stuck = np.inf, list[int]()
+    for count in dict.fromkeys(trial.architecture.heads for trial in trials):
+        own = [errors[trial.id] for trial in trials if trial.architecture.heads == count]
+        best = float(np.nanmin([*own, np.inf]))
+        if count in again or best > STUCK * lowest + SLACK / 3:
+            stuck.append(count)
+        lowest = min(lowest, best)
+    return stuck
+
+
+class FinishedMembers:
+    """What a store holds of them; what it does not hold yet is looked up again at the next request."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._shards: set[Path] = set()
+        self._errors: dict[str, float] = {}
+        self._outputs: dict[str, np.ndarray] = {}
+
+    def errors(self, trials: Sequence[Trial]) -> dict[str, float] | None:
+        """Their validation errors, if all of them are finished.
+
+        Unusable files are reported by the run.
+        """
+        if any(trial.id not in self._errors for trial in trials):
+            self._look()
+        if any(trial.id not in self._errors for trial in trials):
+            return None
+        return {trial.id: self._errors[trial.id] for trial in trials}
+
+    def outputs(self, trials: Sequence[Trial]) -> dict[str, np.ndarray] | None:
+        """Their outputs for the test samples, if all of them are finished and kept."""
+        if self.errors(trials) is None:
+            return None
+        for trial in trials:
+            if trial.id not in self._outputs:
+                outputs = self._store.test_outputs(trial)
+                if outputs is None or self._store.model(trial) is None:
+                    return None
+                self._outputs[trial.id] = outputs
+        return {trial.id: self._outputs[trial.id] for trial in trials}
+
+    def _look(self) -> None:
+        """Read the new shards; an unusable one may be rewritten under its name."""
+        for path in sorted(set(self._store.shards.glob("*.parquet")) - self._shards):
+            shard = read_shard(path)
+            if isinstance(shard, pa.Table):
+                columns = (shard[name].to_pylist() for name in ("trial", "validation_error"))
+                self._errors |= zip(*columns, strict=True)
+                self._shards.add(path)

@@ -24,11 +24,8 @@ from headcount.engine.data import Split, data_of
 from headcount.engine.member import sample_costs
 from headcount.errors import InvalidInput
 from headcount.estimate.curve import Curve, Tried
-from headcount.estimate.dimension_law import EARLY
-from headcount.estimate.finished import FinishedMembers
-from headcount.estimate.members import MemberRecipe
-from headcount.estimate.stages import Stage, helpful_positions, stuck_heads
-from headcount.estimate.verdict import Estimate, decide
+from headcount.estimate.members import FinishedMembers, MemberRecipe, Stage, helpful_positions, stuck_heads
+from headcount.estimate.verdict import EARLY, Estimate, decide
 from headcount.models.architecture import PositionInput
 from headcount.models.transformer import Transformer
 from headcount.results.store import Store

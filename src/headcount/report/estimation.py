@@ -18,6 +18,7 @@ from headcount.models.architecture import Architecture
 from headcount.report.rendering import facts, rendered
 from headcount.report.theme import BESIDE, HEADS, INK, MAIN, calm, decades, mark_dimension, plain
 from headcount.results.files import write_whole
+from headcount.theory.plan import LAYERS, MEASURED, heads_table
 
 PERCENTILE = f"{100 * QUANTILE:.0f}th percentile"
 DISTANCE, ERROR = "distance from models with more heads than needed", "test error"
@@ -47,7 +48,7 @@ def deciding_chart(
             "which:N",
             title=None,
             scale=alt.Scale(domain=list(_COLOURS), range=list(_COLOURS.values())),
-            legend=alt.Legend(orient="top", labelLimit=400, symbolOpacity=1),
+            legend=alt.Legend(orient="top", columns=1, labelLimit=400, symbolOpacity=1),
         ),
     )
     value = axis.axis("value:Q", "share of the variance", most=6)
@@ -183,6 +184,7 @@ def write_estimate(
         attention=attention_chart(pictures.weights).to_dict(),
         collisions=found.evidence.get("collisions"),
         length=found.evidence.get("length"),
+        deeper=deeper(found),
         costs=list(costs(found, data, member)),
         points=[
             (error, distance, found.probabilities.get(error.heads))
@@ -193,6 +195,15 @@ def write_estimate(
         facts=[*facts(frame, failed=int((frame["status"] == "diverged").sum()))],
     )
     write_whole(path, lambda file: file.write(page.encode()))
+
+
+def deeper(found: Estimate) -> dict[str, Any] | None:
+    """The heads that D takes in models of several depths; None where one head is enough, or D unknown."""
+    shapes = found.evidence.get("shapes")
+    if shapes is None or found.dimension == 1:
+        return None
+    rows, marks = heads_table(shapes)
+    return {"layers": LAYERS, "rows": rows, "marks": marks, "measured": MEASURED}
 
 
 def about(data: DataSet) -> str:

@@ -1,11 +1,12 @@
-"""All bounds of Theorem 2, its variants and Corollary 1 for one setting, as a table and as JSON."""
+"""All bounds of Theorem 2, its variants and Corollary 1 for one setting, and what its shape can reach."""
 
 import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from headcount.theory.shape import Capacity, Reading, capacity
 from headcount.theory.theorem import (
     CONSTANT,
     Conjecture,
@@ -22,6 +23,11 @@ from headcount.theory.theorem import (
 )
 
 COLUMNS = 80
+READINGS: dict[Reading, str] = {
+    "last": "read in the last layer",
+    "every": "read in every layer",
+    "last token": "decoder",
+}
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,7 @@ class Bounds:
     enough_heads: UpperBound
     wide_head: UpperBound
     conjecture: Conjecture
+    capacities: Mapping[Reading, Capacity]
     uniqueness: Uniqueness
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
@@ -49,6 +56,8 @@ class Bounds:
         yield "upper, one wide head", _number(self.wide_head.exponent), self.wide_head.reason
         unknown = "none" if self.conjecture.vacuous else "unknown"
         yield f"conjecture, L = {self.setting.layers}", unknown, self.conjecture.reason
+        for reading, found in self.capacities.items() if self.setting.layers > 1 else ():
+            yield READINGS[reading], "-", _reached(self.setting.dimension, found)
         yield "corollary 1", "-", self.uniqueness.reason
 
     def to_json(self) -> str:
@@ -61,7 +70,9 @@ class Bounds:
             name: _entries(getattr(self, name))
             for name in ("enough_heads", "wide_head", "conjecture", "uniqueness")
         }
-        return json.dumps({"setting": asdict(self.setting), **lower, **others}, indent=2, allow_nan=False)
+        shapes = {"capacities": {reading: asdict(found) for reading, found in self.capacities.items()}}
+        everything = {"setting": asdict(self.setting), **lower, **others, **shapes}
+        return json.dumps(everything, indent=2, allow_nan=False)
 
     def __str__(self) -> str:
         rows = [("bound", "exponent", "what it says"), *self.rows()]
@@ -103,7 +114,27 @@ def bounds(
         enough_heads=enough_heads(setting),
         wide_head=wide_head(setting),
         conjecture=conjecture(setting),
+        capacities={reading: _capacity(setting, reading) for reading in READINGS},
         uniqueness=uniqueness(dimension=setting.dimension, length=setting.length),
+    )
+
+
+def _capacity(setting: Setting, reading: Reading) -> Capacity:
+    return capacity(
+        layers=setting.layers,
+        heads=setting.heads,
+        head_dim=setting.head_dim,
+        reading=reading,
+        mask="causal" if reading == "last token" else "full",
+    )
+
+
+def _reached(dimension: int, found: Capacity) -> str:
+    """What is known of a shape without positions and feed-forward, and whether D is within it."""
+    within = "within" if dimension <= found.constructed else "beyond"
+    return (
+        f"D = {dimension} is {within} {found.law}: weights exist up to D = {found.constructed}, "
+        f"trained members reach {found.trained} ({found.behind_trained}), without positions and feed-forward"
     )
 
 

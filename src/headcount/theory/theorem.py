@@ -121,7 +121,10 @@ class UpperBound:
 
 @dataclass(frozen=True)
 class Conjecture:
-    """L*h >= D is needed for several layers. Nobody has proved it, and its constants are unknown.
+    """The paper's conjecture: L*h >= D is needed for several layers. Its constants are unknown.
+
+    It cannot hold for a reader that reads in every layer: explicit weights reach D = (2L - 1)*h there
+    (theory/shape.py).
 
     - `heads_needed`: the fewest heads a layer with L*h >= D.
     - `form`: what is conjectured to hold below that; it has no number to offer.

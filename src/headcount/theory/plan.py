@@ -1,0 +1,324 @@
+"""From D to a shape: the smallest ones that reach it, and what a shape costs.
+
+With E for the width and f for the numbers in the hidden layer of a feed-forward network, a layer has
+
+    attention     E·h·n for W_Q and for W_O, E·kv·n for W_K and for W_V,
+    feed-forward  E·f + f and f·E + E.
+
+A token costs a multiply-add for each weight of a matrix and 2·h·n more in each layer for every token in view,
+and leaves 2·kv·n numbers a layer in the key-value cache. Embeddings and biases of attention are not counted.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import isqrt
+from typing import Any, Literal
+
+from headcount.theory.shape import Capacity, Shape, capacity
+from headcount.validation import check_integer
+
+Behind = Literal["constructed", "trained"]
+
+LAYERS = (1, 2, 4, 6, 12)
+HEAD_DIM = 64
+FEEDFORWARD = 4  # times the width
+MAX_DIMENSION, MAX_LAYERS, MAX_WIDTH = 10_000, 200, 1_000_000
+
+EXPLAINED = (
+    "constructed: weights exist. trained: what trained models of such a shape reached as a rule. "
+    "guessed: the same by extrapolation, as nothing so large was trained."
+)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a shape costs, in all layers together.
+
+    - `multiply_adds`: per token, and `multiply_adds_in_view` more for each token that it looks at.
+    - `cache`: numbers per token in the key-value cache.
+    """
+
+    attention_parameters: int
+    feedforward_parameters: int
+    multiply_adds: int
+    multiply_adds_in_view: int
+    cache: int
+
+    @property
+    def parameters(self) -> int:
+        """Of attention and feed-forward."""
+        return self.attention_parameters + self.feedforward_parameters
+
+
+def costs(shape: Shape, *, width: int, feedforward: int, matrices: int = 2) -> Costs:
+    """What L layers of attention and feed-forward cost; three `matrices` where the network is gated.
+
+    >>> costs(Shape(layers=1, heads=4, kv_heads=2, head_dim=8), width=32, feedforward=0)
+    Costs(attention_parameters=3072, feedforward_parameters=0, multiply_adds=3072, \
+multiply_adds_in_view=64, cache=32)
+    """
+    layers, joined = shape.layers, shape.heads * shape.head_dim
+    attention = 2 * width * (joined + shape.numbers)
+    products = matrices * width * feedforward
+    biases = (matrices - 1) * feedforward + width if feedforward else 0
+    return Costs(
+        attention_parameters=layers * attention,
+        feedforward_parameters=layers * (products + biases),
+        multiply_adds=layers * (attention + products),
+        multiply_adds_in_view=layers * 2 * joined,
+        cache=layers * 2 * shape.numbers,
+    )
+
+
+@dataclass(frozen=True)
+class Family:
+    """What the shapes of a plan have in common.
+
+    - `width`: E; None: h·n.
+    - `head_dim`: n; None: E/h where there is a width, which h must divide then, and 64 where there is none.
+    - `feedforward`: f; None: 4·E.
+    - `decoder`: tokens see what stands before them and the last one is read, in place of a class token that
+      sees all of them in every layer.
+    - `whole`: tokens see positions and use the feed-forward network, as in a language or vision model.
+    - `matrices`: of a feed-forward network; three where it is gated.
+    """
+
+    width: int | None = None
+    head_dim: int | None = None
+    feedforward: int | None = None
+    decoder: bool = False
+    whole: bool = False
+    matrices: int = 2
+
+    def __post_init__(self) -> None:
+        for name in ("width", "head_dim"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), at_least=1, at_most=MAX_WIDTH)
+
+    def shape(self, layers: int, heads: int, kv_heads: int | None = None) -> Shape:
+        """One of its shapes."""
+        head_dim = self.head_dim or (self.width // heads if self.width else HEAD_DIM)
+        return Shape(
+            layers=layers,
+            heads=heads,
+            kv_heads=heads if kv_heads is None else kv_heads,
+            head_dim=head_dim,
+            reading="last token" if self.decoder else "every",
+            mask="causal" if self.decoder else "full",
+            positions=self.whole,
+            feedforward=self.whole,
+        )
+
+    def sized(self, shape: Shape) -> "SizedShape":
+        """The shape with its width, its costs and what it reaches."""
+        width = self.width or shape.heads * shape.head_dim
+        feedforward = FEEDFORWARD * width if self.feedforward is None else self.feedforward
+        cost = costs(shape, width=width, feedforward=feedforward, matrices=self.matrices)
+        return SizedShape(shape, width, feedforward, capacity(**asdict(shape)), cost)
+
+    def head_counts(self, most: int) -> Sequence[int]:
+        """The numbers of heads that its shapes may have, up to `most`."""
+        if self.width is None or self.head_dim is not None:
+            return range(1, most + 1)
+        return [count for count in divisors(self.width) if count <= most]
+
+    def smallest(self, dimension: int, *, layers: int, behind: Behind) -> "SizedShape | None":
+        """The fewest heads of so many layers that reach D, and the fewest key-value heads that still do."""
+
+        def reached(heads: int, kv_heads: int | None = None) -> bool:
+            found = capacity(**asdict(self.shape(layers, heads, kv_heads)))
+            return getattr(found, behind) >= dimension
+
+        counts = self.head_counts(dimension)
+        place = bisect_left(counts, True, key=reached)
+        if place == len(counts):
+            return None
+        heads = counts[place]
+        kv_heads = next(count for count in divisors(heads) if reached(heads, count))
+        return self.sized(self.shape(layers, heads, kv_heads))
+
+
+@dataclass(frozen=True)
+class SizedShape:
+    """A shape, its width E, the f of its feed-forward networks, the D that it reaches, and its costs."""
+
+    shape: Shape
+    width: int
+    feedforward: int
+    reach: Capacity
+    costs: Costs
+
+    def __str__(self) -> str:
+        shape = self.shape
+        return f"{shape.layers} × {shape.heads} × {shape.kv_heads} × {shape.head_dim}"
+
+    def how_sure(self, dimension: int) -> str:
+        """What stands behind this shape for D; weights exist for every shape of a plan."""
+        proven = "proven, " * (self.reach.behind_constructed == "proven")
+        if self.reach.trained < dimension:
+            learnt = f"trained up to {self.reach.trained}{' (guessed)' * self.guessed}"
+            return f"{proven or 'constructed, '}{learnt}"
+        return f"{proven}{'guessed' if self.guessed else 'trained'}"
+
+    @property
+    def trained_law(self) -> str:
+        """The law that training follows: where it binds, that without positions and feed-forward."""
+        blind = capacity(**asdict(replace(self.shape, positions=False, feedforward=False)))
+        return blind.law if blind.constructed == self.reach.trained else "the maps"
+
+    def law(self, dimension: int) -> str:
+        """The law by which this shape reaches D: that of training, unless only weights exist."""
+        return self.trained_law if self.reach.trained >= dimension else self.reach.law
+
+    @property
+    def guessed(self) -> bool:
+        """Whether what training reaches is a guess by extrapolation."""
+        return self.reach.behind_trained == "guessed"
+
+    def to_json(self) -> dict[str, Any]:
+        """Flat, with the numbers of the shape first."""
+        shape = {name: getattr(self.shape, name) for name in ("layers", "heads", "kv_heads", "head_dim")}
+        return {
+            **shape,
+            "width": self.width,
+            "feedforward": self.feedforward,
+            **asdict(self.reach),
+            "trained_law": self.trained_law,
+            "parameters": self.costs.parameters,
+            "attention_parameters": self.costs.attention_parameters,
+            "feedforward_parameters": self.costs.feedforward_parameters,
+            "multiply_adds_per_token": self.costs.multiply_adds,
+            "multiply_adds_per_token_in_view": self.costs.multiply_adds_in_view,
+            "cache_per_token": self.costs.cache,
+        }
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The smallest shapes of one depth: that training reaches D with, and that weights exist for."""
+
+    layers: int
+    trained: SizedShape | None
+    constructed: SizedShape | None
+
+    @property
+    def shapes(self) -> tuple[SizedShape, ...]:
+        """Those that there are, each once."""
+        return tuple(dict.fromkeys(each for each in (self.trained, self.constructed) if each is not None))
+
+
+def plan(
+    dimension: int, *, layers: Iterable[int] = LAYERS, family: Family | None = None
+) -> tuple[Depth, ...]:
+    """The smallest shapes that reach D, one depth after the other.
+
+    >>> [str(depth.constructed) for depth in plan(4, layers=(1, 2))]
+    ['1 × 4 × 1 × 64', '2 × 2 × 1 × 64']
+    """
+    dimension = check_integer("dimension", dimension, at_least=1, at_most=MAX_DIMENSION)
+    family = Family() if family is None else family
+    depths = [check_integer("layers", each, at_least=1, at_most=MAX_LAYERS) for each in layers]
+    return tuple(
+        Depth(
+            each,
+            family.smallest(dimension, layers=each, behind="trained"),
+            family.smallest(dimension, layers=each, behind="constructed"),
+        )
+        for each in sorted(set(depths))
+    )
+
+
+def in_a_sentence(dimension: int, depths: Sequence[Depth]) -> str:
+    """How many heads D takes at each depth; depths that save no head are left out.
+
+    >>> in_a_sentence(4, plan(4))
+    'D = 4 takes 4 heads in 1 layer, 2 heads in 2 layers or 1 head in 4 layers.'
+    """
+    said: list[str] = []
+    fewest = MAX_DIMENSION + 1
+    for depth in depths:
+        best = depth.trained or depth.constructed
+        if best is not None and best.shape.heads < fewest:
+            fewest = best.shape.heads
+            said.append(f"{counted(fewest, 'head')} in {counted(depth.layers, 'layer')}")
+    if not said:
+        tried = " or ".join(str(depth.layers) for depth in depths)
+        return f"No such shape with {tried} layer{'s' * (tried != '1')} is known to reach D = {dimension}."
+    *others, last = said
+    return f"D = {dimension} takes {', '.join(others)}{' or ' * bool(others)}{last}."
+
+
+MEASURED = (
+    "D was measured with one layer, and the recommendation is for one layer. Heads that D takes in deeper "
+    "models (`headcount plan` has their costs):"
+)
+
+
+def heads_by_layers(dimension: int) -> dict[str, Any]:
+    """The heads that D takes at each usual depth, for an encoder and for a decoder: `estimate.json`.
+
+    >>> [row["heads"] for row in heads_by_layers(3)["decoder"]]
+    [3, 2, 1, 1, 1]
+    """
+    return {
+        "dimension": dimension,
+        "measured_with_layers": 1,
+        **{
+            name: [_heads(depth) for depth in plan(dimension, family=Family(decoder=name == "decoder"))]
+            for name in ("encoder", "decoder")
+        },
+    }
+
+
+def heads_table(shapes: dict[str, Any]) -> tuple[list[tuple[str, ...]], str]:
+    """What `heads_by_layers` found, one row per way to read a model, and what the marks mean.
+
+    >>> heads_table(heads_by_layers(3))[0][1]
+    ('decoder, last token', '3', '2', '1', '1~', '1~')
+    """
+    names = {"encoder": "encoder, every layer", "decoder": "decoder, last token"}
+    rows = [(named, *map(_cell, shapes[name])) for name, named in names.items()]
+    marks = {
+        "~": "~ guessed: nothing so large was trained",
+        "(": "in brackets: fewer heads, for which weights exist",
+        "–": "–: no such shape is known",
+    }
+    written = "".join(cell for row in rows for cell in row[1:])
+    return rows, "; ".join(meaning for mark, meaning in marks.items() if mark in written)
+
+
+def _cell(row: dict[str, Any]) -> str:
+    if row["heads"] is None:
+        return "–" if row["constructed_heads"] is None else f"({row['constructed_heads']})"
+    fewer = f" ({row['constructed_heads']})" if row["constructed_heads"] < row["heads"] else ""
+    return f"{row['heads']}{'~' * (row['behind'] == 'guessed')}{fewer}"
+
+
+def _heads(depth: Depth) -> dict[str, Any]:
+    trained, constructed = depth.trained, depth.constructed
+    return {
+        "layers": depth.layers,
+        "heads": trained and trained.shape.heads,
+        "behind": trained and trained.reach.behind_trained,
+        "constructed_heads": constructed and constructed.shape.heads,
+    }
+
+
+def divisors(number: int) -> list[int]:
+    """In ascending order.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    small = [count for count in range(1, isqrt(number) + 1) if number % count == 0]
+    return small + [number // count for count in reversed(small) if count * count != number]
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "head"), counted(2, "head")
+    ('1 head', '2 heads')
+    """
+    return f"{count} {noun}{'s' * (count != 1)}"

@@ -1,0 +1,151 @@
+"""The answer of a plan in words and as JSON: shapes for a D, or what the shape of a model reaches."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from headcount.theory.model_config import ModelConfig
+from headcount.theory.plan import Depth, Family, SizedShape, counted, in_a_sentence
+from headcount.version import __version__
+
+
+@dataclass(frozen=True)
+class PlanAnswer:
+    """What was asked and what was found.
+
+    - `dimension`: D; None where only a model was given.
+    - `depths`: the smallest shapes that reach D.
+    - `model`: the model that was asked about; None where only D was given.
+    """
+
+    dimension: int | None
+    family: Family
+    depths: Sequence[Depth]
+    model: ModelConfig | None = None
+
+    @cached_property
+    def own(self) -> SizedShape | None:
+        """The shape of the model."""
+        return None if self.model is None else self.model.sized(decoder=self.family.decoder)
+
+    @property
+    def shapes(self) -> list[SizedShape]:
+        """All shapes that were found, those of few layers first."""
+        return [shape for depth in self.depths for shape in depth.shapes]
+
+    @property
+    def sentence(self) -> str:
+        """The answer in a sentence, or in two."""
+        if self.own is None:
+            assert self.dimension is not None, "one of both is given"
+            return in_a_sentence(self.dimension, self.depths)
+        reach = self.own.reach
+        learnt = (
+            f"trained models of such a shape would reach D = {reach.trained} (a guess by extrapolation)"
+            if self.own.guessed
+            else f"trained models of such a shape reached D = {reach.trained} as a rule"
+        )
+        exist = f"weights exist for D up to {reach.constructed}"
+        if self.dimension is None:
+            return f"{learnt[0].upper()}{learnt[1:]}; {exist}."
+        asked = f"D = {self.dimension}"
+        if self.dimension <= reach.trained:
+            found = f"{asked} is within reach: {learnt}, and {exist}."
+        elif self.dimension <= reach.constructed:
+            found = f"{asked} is within reach by construction only: {exist}, but {learnt}."
+        else:
+            found = f"No weights for {asked} are known in this shape: {exist}, and {learnt}."
+        return f"{found} {in_a_sentence(self.dimension, self.depths)}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What the numbers of the shapes mean, and what they rest on."""
+        family = self.family
+        reader = (
+            "a decoder, read at its last token"
+            if family.decoder
+            else "an encoder with a class token that reads in every layer"
+        )
+        width = "h·n" if family.width is None else family.width
+        network = "4·E" if family.feedforward is None else family.feedforward
+        about = f"{reader[0].upper()}{reader[1:]}; width E = {width}, feed-forward networks of {network}."
+        if self.model is not None and self.model.window:
+            about += f" Tokens see {self.model.window:,} tokens at most; D is what lies within that window."
+        return [about, *self._missing(), *self._with_positions()]
+
+    def _missing(self) -> list[str]:
+        """Depths without a shape, where not all are: then it is what the answer says."""
+        missing = [depth.layers for depth in self.depths if not depth.shapes]
+        if not missing or not self.shapes:
+            return []
+        layers = f"{' or '.join(map(str, missing))} layer{'s' * (missing != [1])}"
+        return [f"With {layers}, no such shape is known to reach D = {self.dimension}."]
+
+    def _with_positions(self) -> list[str]:
+        """Shapes with fewer heads, if tokens see positions and use their feed-forward networks."""
+        if self.dimension is None or self.family.whole:
+            return []
+        whole = replace(self.family, whole=True)
+        for depth in self.depths:
+            fewer = whole.smallest(self.dimension, layers=depth.layers, behind="constructed")
+            known = depth.constructed
+            if fewer is not None and (known is None or fewer.shape.heads < known.shape.heads):
+                heads, layers = counted(fewer.shape.heads, "head"), counted(depth.layers, "layer")
+                return [
+                    f"The shapes use neither positions nor feed-forward networks; with both, weights exist "
+                    f"for {heads} in {layers} already."
+                ]
+        return []
+
+    def to_json(self) -> dict[str, Any]:
+        """What `headcount plan --json` prints."""
+        content: dict[str, Any] = {
+            "sentence": self.sentence,
+            "dimension": self.dimension,
+            "decoder": self.family.decoder,
+        }
+        if self.model is not None and self.own is not None:
+            content["model"] = {**asdict(self.model), "decoder": self.family.decoder}
+            content["reached"] = {
+                **self.own.to_json(),
+                "parameters": self.model.parameters,
+                "parameters_of_layers": self.own.costs.parameters,
+            }
+        content["shapes"] = [shape.to_json() for shape in self.shapes]
+        content["version"] = __version__
+        return content
+
+    def about_model(self) -> list[tuple[str, str]]:
+        """The shape of the model, what it reaches and what it costs."""
+        model, own = self.model, self.own
+        if model is None or own is None:
+            return []
+        whole = (
+            f"{model.parameters:,} ({model.counted_as} of transformers)"
+            if model.parameters is not None
+            else f"{own.costs.parameters:,} in attention and feed-forward; a {model.kind} model is not known"
+        )
+        return [
+            ("shape", f"{_sizes(own)} ({model.kind})"),
+            ("constructed", f"D = {own.reach.constructed} by {own.reach.law}"),
+            (
+                "trained (guessed)" if own.guessed else "trained",
+                f"D = {own.reach.trained} by {own.trained_law}",
+            ),
+            ("parameters", whole),
+            (
+                "multiply-adds per token",
+                f"{own.costs.multiply_adds:,} in its layers, "
+                f"and {own.costs.multiply_adds_in_view:,} for each token in view",
+            ),
+            ("key-value cache per token", f"{own.costs.cache:,} numbers"),
+        ]
+
+
+def _sizes(sized: SizedShape) -> str:
+    shape = sized.shape
+    return (
+        f"{counted(shape.layers, 'layer')} × {counted(shape.heads, 'head')} × "
+        f"{counted(shape.kv_heads, 'key-value head')} × {shape.head_dim} numbers"
+    )

@@ -1,0 +1,181 @@
+"""`headcount plan`: what it answers, what it loads, and how it refuses invalid input."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headcount.theory.plan import Family, plan
+from headcount.theory.shape import capacity
+
+BERT = {
+    **{"model_type": "bert", "num_hidden_layers": 12, "num_attention_heads": 12, "hidden_size": 768},
+    **{"intermediate_size": 3072, "vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2},
+}
+HEAVY = ("jax", "numpy", "pandas", "pyarrow", "scipy", "equinox", "altair", "jinja2")
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("config.json").write_text(json.dumps(BERT))
+    Path("sure").mkdir()
+    Path("sure", "estimate.json").write_text(json.dumps({"dimension": 4}))
+    Path("unsure.json").write_text(json.dumps({"dimension": None}))
+    Path("damaged.json").write_text('{"dimension": 4')
+    Path("list.json").write_text("[4]")
+    Path("words.json").write_text('{"dimension": "four"}')
+    Path("headless.json").write_text(json.dumps({**BERT, "num_attention_heads": None}))
+    Path("odd.json").write_text(json.dumps({**BERT, "model_type": "new", "hidden_size": 100}))
+    Path("kv.json").write_text(json.dumps({**BERT, "num_key_value_heads": 5}))
+
+
+@pytest.fixture
+def answered(called, capsys):
+    def ask(line):
+        assert called("plan", *line.split()) == 0
+        printed = capsys.readouterr()
+        assert not printed.err
+        return printed.out
+
+    return ask
+
+
+def test_the_first_line_is_the_answer_and_all_fits_80_columns(answered):
+    shown = answered("4")
+    assert shown.startswith("D = 4 takes 4 heads in 1 layer, 2 heads in 2 layers or 1 head in 4 layers.\n")
+    assert max(map(len, shown.splitlines())) <= 80
+    words = " ".join(shown.split())
+    assert "constructed: weights exist." in words and "trained: what trained models" in words
+    (depth,) = plan(4, layers=[2])
+    cost = depth.trained.costs
+    assert re.search(rf"2 × 2 × 1 × 64 +{cost.parameters:,} +{cost.multiply_adds:,} +{cost.cache:,} ", shown)
+
+
+@pytest.mark.parametrize("line", ["4", "--dimension 4", "sure", "sure/estimate.json"])
+def test_d_comes_as_a_number_an_option_an_estimate_or_its_folder(answered, line):
+    found = json.loads(answered(f"{line} --json"))
+    assert found["dimension"] == 4
+    assert [shape["heads"] for shape in found["shapes"]] == [4, 2, 1, 1, 1]
+    assert [shape["layers"] for shape in found["shapes"]] == [1, 2, 4, 6, 12]
+
+
+def test_width_layers_and_decoder_are_kept_to(answered):
+    found = json.loads(answered("6 --width 96 --layers 3 --decoder --json"))
+    (shape,) = found["shapes"]
+    (depth,) = plan(6, layers=[3], family=Family(width=96, decoder=True))
+    assert shape == depth.trained.to_json() and (shape["width"], shape["layers"]) == (96, 3)
+    assert shape["heads"] * shape["head_dim"] == 96 and found["decoder"]
+    assert "decoder, read at its last token" in " ".join(answered("6 --decoder").split()).lower()
+
+
+def test_a_width_that_reaches_d_at_some_depths_names_the_others(answered):
+    assert "With 1 layer, no such shape is known to reach D = 9." in answered("9 --width 6")
+    shown = answered("9 --width 6 --layers 1")
+    assert shown.startswith("No such shape with 1 layer is known to reach D = 9.")
+    assert "cannot" not in shown
+
+
+def test_a_config_alone_is_told_what_it_reaches(answered):
+    shown = answered("--config config.json")
+    reach = capacity(layers=12, heads=12, head_dim=64, positions=True, feedforward=True)
+    assert f"weights exist for D up to {reach.constructed}." in " ".join(shown.split())
+    assert f"would reach D = {reach.trained} (a guess by extrapolation)" in " ".join(shown.split())
+    assert "109,482,240 (BertModel of transformers)" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    found = json.loads(answered("--config . --json"))
+    reached = found["reached"]
+    assert (reached["constructed"], reached["trained"]) == (reach.constructed, reach.trained)
+    assert (reached["law"], reached["behind_trained"]) == (reach.law, "guessed")
+    assert found["model"]["parameters"] == 109_482_240 and found["shapes"] == []
+
+
+@pytest.mark.parametrize(
+    ("dimension", "start"),
+    [
+        (4, "D = 4 is within reach: "),
+        (400, "D = 400 is within reach by construction only: "),
+        (900, "No weights for D = 900 are known in this shape: "),
+    ],
+)
+def test_a_config_and_d_are_told_whether_it_is_reached_and_by_how_few_heads(answered, dimension, start):
+    found = json.loads(answered(f"{dimension} --config config.json --json"))
+    assert found["sentence"].startswith(start) and "cannot" not in found["sentence"]
+    assert found["shapes"] and {shape["layers"] for shape in found["shapes"]} == {12}
+    assert all(max(shape["constructed"], shape["trained"]) >= dimension for shape in found["shapes"])
+    assert {shape["head_dim"] for shape in found["shapes"]} == {64}
+    shown = answered(f"{dimension} --config config.json")
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_decoder_and_an_encoder_are_told_apart(answered):
+    read = {
+        option: json.loads(answered(f"--config config.json {option} --json"))["reached"]["trained"]
+        for option in ("", "--decoder", "--encoder")
+    }
+    assert read[""] == read["--encoder"] > read["--decoder"]
+
+
+@pytest.mark.parametrize("line", ["4", "--config config.json", "4 --config config.json --json"])
+def test_nothing_heavy_is_loaded_for_an_answer(line):
+    code = f"import sys; from headcount.commands import cli; sys.argv[1:] = {['plan', *line.split()]!r}\n"
+    code += "try: cli.main()\nexcept SystemExit as ended: assert not ended.code\n"
+    code += f"print(sorted(set({HEAVY!r}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("line", "fragment"),
+    [
+        ("", "expected D, an estimate.json or --config"),
+        ("0", "dimension: expected an integer from 1"),
+        ("--dimension 0", "dimension: expected an integer from 1"),
+        ("99999999999999999999", "dimension: expected an integer from 1"),
+        ("4.5", "D: expected an integer >= 1 or an estimate.json, got '4.5'"),
+        ("nowhere.json", "nowhere.json"),
+        ("unsure.json", "could not tell D"),
+        ("damaged.json", "damaged.json: expected a JSON file"),
+        ("list.json", "list.json: expected a JSON object"),
+        ("words.json", "words.json: dimension: expected an integer"),
+        ("config.json", "--config"),
+        ("4 --dimension 5", "--dimension: expected D once"),
+        ("4 --layers 0", "layers: expected"),
+        ("4 --width 0", "width: expected"),
+        ("4 --head-dim 0", "head_dim: expected"),
+        ("4 --page plan.pdf", "plan.pdf"),
+        ("--config nowhere.json", "nowhere.json: cannot be read"),
+        ("--config damaged.json", "damaged.json: expected a JSON file"),
+        ("--config list.json", "list.json: expected a JSON object"),
+        ("--config headless.json", "expected num_attention_heads"),
+        ("--config odd.json", "hidden_size: expected a multiple of num_attention_heads = 12"),
+        ("--config kv.json", "num_key_value_heads: expected a divisor of the 12 heads"),
+        ("--config config.json --width 96", "--width: expected no config"),
+        ("--config config.json --layers 2", "--layers: expected a D to plan for"),
+        ("4 --config config.json --head-dim 8", "--head-dim: expected no config"),
+    ],
+)
+def test_invalid_input_is_one_line(called, capsys, line, fragment):
+    before = sorted(Path().rglob("*"))
+    assert called("plan", *line.split()) == 2
+    printed = capsys.readouterr()
+    assert not printed.out and printed.err.count("\n") == 1
+    assert printed.err.startswith("headcount: error: ") and fragment in printed.err
+    assert sorted(Path().rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "line", ["4", "9 --width 6 --layers 1", "--config config.json", "900 --config config.json --decoder"]
+)
+def test_the_page_holds_the_answer_the_table_and_both_charts(answered, line):
+    shown = answered(f"{line} --page new/plan.html")
+    assert "Page: new/plan.html" in shown
+    page = Path("new", "plan.html").read_text("utf-8")
+    found = json.loads(answered(f"{line} --json"))
+    assert found["sentence"] in page.replace("&#39;", "'")
+    assert all(f"{shape['parameters']:,}" in page for shape in found["shapes"])
+    assert 'id="chart-trained"' in page and 'id="chart-constructed"' in page
+    assert "headcount plan " in page and not re.search(r'(src|href)="https?:', page)
