@@ -9,7 +9,7 @@ What a layer can do for a model that sees no positions and has no feed-forward n
 All three go through the same kv·n numbers of a layer's key-value heads, one each. So with r_l, q_l, u_l for
 layer l: r_l ≤ h, q_l ≤ h, r_l + q_l + u_l ≤ kv·n, and D = Σ r_l + Σ u_l with Σ_{i≤l} u_i ≤ Σ_{i<l} q_i. A
 reader that reads in the last layer alone has r_l = u_l = 0 before it: D = min(L·h, kv·n). One that reads in
-every layer and has numbers enough: D = (2L − 1)·h. `docs/theory/shape.md` derives the rest.
+every layer and has numbers enough: D = (2L − 1)·h. `docs/shape.md` derives the rest.
 """
 
 from bisect import bisect_left

@@ -1,6 +1,7 @@
 """Two sequences, one representation, two targets: what a model with too few heads cannot tell apart."""
 
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, sqrt
 from typing import Any
 
@@ -26,6 +27,7 @@ from headcount.theory.collisions.refine import SAME, Pairs, Region, Units, refin
 from headcount.theory.evaluate import Target, representations, targets
 from headcount.validation import check_integer, check_number
 
+MIN_TOLERANCE = 1e-12  # a little above what float64 rounds to
 _SAMPLES = 1024
 _ROUNDING = 1e-9
 ONE_LIPSCHITZ = ("relu", "tanh")
@@ -77,7 +79,8 @@ def broken_clauses(model: Transformer, task: RetrievalTask, length: int) -> tupl
         broken.append(f"F has {len(readout.weights) - 1} hidden layers, not 1")
     if readout.activation not in ONE_LIPSCHITZ:
         broken.append(f"{readout.activation} is steeper than 1")
-    entries = {"F": (*readout.weights, *readout.biases), "the attention": jax.tree.leaves(model.attention)}
+    attention = model.attention, [layer.attention for layer in model.token_layers]
+    entries = {"F": (*readout.weights, *readout.biases), "the attention": jax.tree.leaves(attention)}
     for name, arrays in entries.items():
         largest = max(float(np.abs(np.asarray(array)).max()) for array in arrays)
         if largest > 1 + _ROUNDING:
@@ -116,8 +119,9 @@ class Collision:
     `target_gap` is in standard deviations of the target, `absolute_gap` in its own units, of several outputs
     the largest each; `lipschitz` is what a readout would need to keep the two apart. Where representations
     agree to rounding that only says how fine the arithmetic is, so `lipschitz_at_least` takes them to be as
-    far apart as a pair may be to count. `typical_gap` is the median over all pairs that were brought
-    together, `agreed` of `tried`. If none was, it is one sequence twice, and every gap is 0.
+    far apart as a pair may be to count, the tolerance of the search. `typical_gap` is the median over all
+    pairs that were brought together, `agreed` of `tried`. If none was, it is one sequence twice, and every
+    gap is 0.
     """
 
     target_gap: float
@@ -146,7 +150,9 @@ class Collisions:
     """
 
     heads: int
+    layers: int
     length: int
+    tolerance: float
     inside: Collision
     anywhere: Collision
     binned: Pigeonhole | None
@@ -169,7 +175,9 @@ class Collisions:
             binned |= {"first": self.binned.first.tolist(), "second": self.binned.second.tolist()}
         return {
             "heads": self.heads,
+            "layers": self.layers,
             "length": self.length,
+            "tolerance": self.tolerance,
             "inside": self.inside.to_json(),
             "anywhere": self.anywhere.to_json(),
             "binned": binned,
@@ -188,9 +196,13 @@ def collide(
     steps: int = 200,
     candidates: int = CANDIDATES,
     epsilon: float | None = None,
+    tolerance: float = SAME,
     seed: int = 0,
 ) -> Collisions:
     """The largest difference of targets that a model cannot see, searched for in two ways.
+
+    Two representations count as one if they differ by at most `tolerance` times the spread of the data's.
+    With several layers they are what the reader holds after the last; the proof's bins are for one layer.
 
     Refinement starts from pairs of the data (half of them those with far targets and near representations)
     and, for sequences anywhere, also from what was found inside, from what the proof's bins found and from
@@ -203,6 +215,7 @@ def collide(
     check_integer("candidates", candidates, at_least=2, at_most=MAX_CANDIDATES)
     if epsilon is not None:
         check_number("epsilon", epsilon, above=0)
+    check_number("tolerance", tolerance, at_least=MIN_TOLERANCE)
     if task.token_dim != model.architecture.token_dim or task.output_dim != model.architecture.output_dim:
         raise InvalidInput(
             f"token_dim = {model.architecture.token_dim}, output_dim = {model.architecture.output_dim} of "
@@ -220,13 +233,10 @@ def collide(
     except InvalidInput as error:
         why_not = str(error)
     starts = pairs_of_data(model, task, x, units, pairs, seed)
-    inside = _best(
-        refine(model, task, Region.of_data(task, length), units, starts, steps=steps, seed=seed), task, units
-    )
+    search = partial(refine, model, task, steps=steps, seed=seed, tolerance=tolerance)
+    inside = _best(search(Region.of_data(task, length), units, starts), task, units, tolerance)
     wide = _from_anywhere(x, starts, inside, binned, seed)
-    anywhere = _best(
-        refine(model, task, Region.everywhere(task), units, wide, steps=steps, seed=seed), task, units
-    )
+    anywhere = _best(search(Region.everywhere(task), units, wide), task, units, tolerance)
     found = [
         (pair.absolute_gap, max(pair.representation_gap, ROUNDING) * units.representation)
         for pair in (inside, anywhere)
@@ -236,7 +246,9 @@ def collide(
     target_gap, representation_gap = max(found, key=lambda gaps: gaps[0] / gaps[1])
     return Collisions(
         heads=model.architecture.heads,
+        layers=model.architecture.layers,
         length=length,
+        tolerance=tolerance,
         inside=inside,
         anywhere=anywhere,
         binned=binned,
@@ -289,7 +301,7 @@ def _from_anywhere(
     return both[0], both[1]
 
 
-def _best(found: Pairs, task: RetrievalTask, units: Units) -> Collision:
+def _best(found: Pairs, task: RetrievalTask, units: Units, tolerance: float = SAME) -> Collision:
     agreed = np.isfinite(found.representation_gap)
     best = int(np.argmax(found.target_gap))
     relative = float(found.representation_gap[best]) if agreed.any() else 0.0
@@ -301,7 +313,7 @@ def _best(found: Pairs, task: RetrievalTask, units: Units) -> Collision:
         absolute_gap=absolute,
         representation_gap=relative,
         lipschitz=absolute / (max(relative, ROUNDING) * units.representation),
-        lipschitz_at_least=absolute / (SAME * units.representation),
+        lipschitz_at_least=absolute / (tolerance * units.representation),
         typical_gap=float(np.median(found.target_gap[agreed])) if agreed.any() else 0.0,
         agreed=int(agreed.sum()),
         tried=len(agreed),

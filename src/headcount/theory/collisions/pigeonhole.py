@@ -15,7 +15,7 @@ from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.landscape import survey
 from headcount.theory.collisions.layout import Layout, Segment, layout_for, segments_of
 from headcount.theory.evaluate import representations, scores_and_values, targets
-from headcount.validation import check_integer, check_number
+from headcount.validation import check_integer, check_number, expected
 
 
 class ClosePairs(NamedTuple):
@@ -128,7 +128,11 @@ def pigeonhole(
     """
     if model.architecture.layers > 1:
         raise InvalidInput(
-            f"layers: expected 1, as the proof is about one layer, got {model.architecture.layers}"
+            f"layers: expected 1, as the proof's bins are for one layer, got {model.architecture.layers}"
+        )
+    if model.architecture.reader != "class token":
+        raise expected(
+            "reader", "a class token, which asks the same of every sequence", model.architecture.reader
         )
     check_integer("points", points, at_least=2)
     if epsilon is not None:

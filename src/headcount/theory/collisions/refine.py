@@ -102,7 +102,8 @@ def _scaled(
     # From all tokens at the low end to all at the high end.
     widest = jnp.log(jnp.stack([ends[0] / jnp.max(norms), ends[1] / jnp.min(norms)]))
     log_factor = jnp.mean(jax.lax.fori_loop(0, _HALVINGS, halve, widest))
-    log_factor = jnp.where(total(0.0) == wanted, 0.0, log_factor)
+    # Bisection has no slope of its own.
+    log_factor = jax.lax.stop_gradient(jnp.where(total(0.0) == wanted, 0.0, log_factor))
     return directions * jnp.clip(jnp.exp(log_factor) * norms, *ends)
 
 
@@ -114,9 +115,10 @@ def log_likelihood(x: Float[Array, "*batch length token_dim"], distribution: Dis
     return jnp.where(inside, 0.0, -jnp.inf)
 
 
-SAME = 1e-4  # representations this close, relative to their spread, count as one
+SAME = 1e-4  # representations this close, relative to their spread, count as one unless less is asked for
 _DAMPING = 1e-11
 _POLISH = 0.3  # the last part of the steps only brings representations together
+_CLOSING = 60  # further steps of that kind where representations must be closer than `SAME`
 
 
 class Units(NamedTuple):
@@ -163,26 +165,44 @@ def refine(
     *,
     steps: int,
     seed: int,
+    tolerance: float = SAME,
 ) -> Pairs:
     """From each pair the largest target gap met while the representations agreed inside the region.
 
     Every step solves for the smallest move of both sequences that makes their representations equal to first
     order (Gauss–Newton), and adds a move along the pairs that stay equal that raises the gap of the targets.
-    A pair that never agreed comes back as one sequence twice, its target gap 0, its representation gap ∞.
+    Such a step leaves a gap of second order: where the tolerance is below `SAME`, the best pair is
+    closed further by steps without that second move. A pair that never agreed to the tolerance comes back as
+    one sequence twice, its target gap 0, its representation gap ∞.
     """
     count = len(pairs[0])
     sizes = np.geomspace(0.3, 0.003, count)[np.random.default_rng(seed).permutation(count)]
     with jax.enable_x64(True):
         first, second = (jnp.asarray(part, jnp.float64) for part in pairs)
-        found = _climb_all(model, task, region, units, steps, (first, second, jnp.asarray(sizes)))
+        schedule = Schedule(steps, _CLOSING if tolerance < SAME else 0)
+        starts = first, second, jnp.asarray(sizes)
+        found = _climb_all(model, task, region, units, schedule, jnp.asarray(tolerance), starts)
         return Pairs(*(np.asarray(part) for part in found))
+
+
+class Schedule(NamedTuple):
+    """How many steps climb, and how many only close what is left."""
+
+    climbing: int
+    closing: int
 
 
 @eqx.filter_jit
 def _climb_all(
-    model: Transformer, task: Target, region: Place, units: Units, steps: int, starts: tuple[Array, ...]
+    model: Transformer,
+    task: Target,
+    region: Place,
+    units: Units,
+    schedule: Schedule,
+    tolerance: Float[Array, ""],
+    starts: tuple[Array, ...],
 ) -> tuple[Array, Array, Array, Array]:
-    return jax.vmap(partial(_climb, model, task, region, units, steps))(*starts)
+    return jax.vmap(partial(_climb, model, task, region, units, schedule, tolerance))(*starts)
 
 
 def _climb(
@@ -190,7 +210,8 @@ def _climb(
     task: Target,
     region: Place,
     units: Units,
-    steps: int,
+    schedule: Schedule,
+    tolerance: Array,
     first: Array,
     second: Array,
     size: Array,
@@ -209,18 +230,25 @@ def _climb(
     def difference(both: Array) -> Array:
         return represent(both[0]) - represent(both[1])
 
+    # Pairs that nearly agree are worth closing, those that agree are what is asked for.
+    close = jnp.stack([jnp.maximum(tolerance, SAME), tolerance])
+
     def step(
-        now: tuple[Array, Array, Array, Array], progress: Array
+        climbing: bool, now: tuple[Array, Array, Array, Array], progress: Array
     ) -> tuple[tuple[Array, Array, Array, Array], None]:
-        both, best, best_gap, best_distance = now
+        # To close what is left, sequences are taken for what they are projected to: what the region stops
+        # has no slope, and the smallest move does without it.
+        stay = (lambda x: x) if climbing else region.project
+        free, best, best_gap, best_distance = now
+        both = jax.vmap(stay)(free)
         apart, raised = difference(both), jnp.max(jnp.abs(signed_gap(both)))
         distance = jnp.linalg.norm(apart)
-        counts = (distance <= SAME) & jnp.all(jax.vmap(region.contains)(both))
+        counts = (distance <= close) & jnp.all(jax.vmap(region.contains)(both))
         better = counts & (raised > best_gap)
-        best = jnp.where(better, both, best)
+        best = jnp.where(better[:, None, None, None], both, best)
         best_gap = jnp.where(better, raised, best_gap)
         best_distance = jnp.where(better, distance, best_distance)
-        slopes = jax.vmap(jax.jacrev(represent))(both).reshape(2, len(apart), -1)
+        slopes = jax.vmap(jax.jacrev(lambda x: represent(stay(x))))(free).reshape(2, len(apart), -1)
         jacobian = jnp.concatenate([slopes[0], -slopes[1]], axis=1)
         uphill = jax.grad(lambda pair: jnp.max(signed_gap(pair)))(both).ravel()
         uphill = jnp.nan_to_num(uphill, posinf=0, neginf=0)  # at a kink a slope may be anything
@@ -231,10 +259,14 @@ def _climb(
         rate = size * jnp.maximum(0, 1 - progress / (1 - _POLISH))
         longest = jnp.maximum(jnp.abs(closing).max(), 1e-300)
         move = closing * jnp.minimum(1, 0.5 / longest) + rate * rising / (jnp.linalg.norm(rising) + 1e-300)
-        both = jax.vmap(region.project)(both + move.reshape(both.shape))
-        return (both, best, best_gap, best_distance), None
+        free += move.reshape(free.shape)
+        return (jax.vmap(region.project)(free) if climbing else free, best, best_gap, best_distance), None
 
     both = jax.vmap(region.project)(jnp.stack([first, second]))
-    start = (both, jnp.stack([both[0], both[0]]), jnp.full((), -1.0), jnp.full((), jnp.inf))
-    (_, best, best_gap, best_distance), _ = jax.lax.scan(step, start, jnp.linspace(0, 1, steps + 1))
-    return best[0], best[1], jnp.maximum(best_gap, 0), best_distance
+    once_twice = jnp.stack([both[0], both[0]])
+    start = both, jnp.stack([once_twice] * 2), jnp.full(2, -1.0), jnp.full(2, jnp.inf)
+    now, _ = jax.lax.scan(partial(step, True), start, jnp.linspace(0, 1, schedule.climbing + 1))
+    if schedule.closing:
+        now, _ = jax.lax.scan(partial(step, False), (now[1][0], *now[1:]), jnp.ones(schedule.closing))
+    _, best, gap, distance = (part[-1] for part in now)
+    return best[0], best[1], jnp.maximum(gap, 0), distance

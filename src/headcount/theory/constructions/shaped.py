@@ -202,13 +202,13 @@ def _sighted(dimension: int, shape: Shape, length: int, gated: bool) -> Blueprin
     if not shape.positions or dimension > capacity(**vars(shape)).constructed:
         return None
     idle = tuple(Layer(shape) for _ in range(shape.layers - 2))
-    if shape.feedforward:
-        first, last = one_at_a_time(shape, dimension, length, gated=gated)
-        marks = dimension
-    else:
-        (first, last), marks = by_place(shape, dimension, gated=gated)
+    marks = dimension if shape.feedforward else shape.heads
     if length < marks:
         raise InvalidInput(f"length: expected at least {marks}, a token for every group, got {length}")
+    if shape.feedforward:
+        first, last = one_at_a_time(shape, dimension, length, gated=gated)
+    else:
+        first, last = by_place(shape, dimension, gated=gated)
     return Blueprint((first, *idle, last), marks=marks, network=shape.feedforward)
 
 

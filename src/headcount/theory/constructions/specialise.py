@@ -49,7 +49,7 @@ def specialise(
     The gate must lie below −1: at −1 a token outside S_i with psi = 0 would tie with one inside with psi = 1.
 
     Any of `layers`, `heads`, `kv_heads`, `head_dim` and `reading` asks for a shape instead (shaped.py), which
-    may also see `positions` and have a `feedforward` network. A shape that no weights are known for is refused
+    may also see `positions` and have a `feedforward` network. One that no weights are known for is refused
     with the law that binds.
 
     >>> from headcount.tasks.library import extremes

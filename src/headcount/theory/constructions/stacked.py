@@ -167,7 +167,7 @@ def by_span(shape: Shape, shares: Sequence[Sequence[int]], forms: Sequence[Form]
     return layer
 
 
-def by_place(shape: Shape, dimension: int, *, gated: bool) -> tuple[list[Layer], int]:
+def by_place(shape: Shape, dimension: int, *, gated: bool) -> list[Layer]:
     """Two layers: tokens of group g gather the coordinates of g; head g of the reader looks at group g.
 
     Head j serves the groups g with (j − g) mod h below some number, so that no head has more of them than its
@@ -189,7 +189,7 @@ def by_place(shape: Shape, dimension: int, *, gated: bool) -> tuple[list[Layer],
         if not any(asker == CLASS for asker, _, _ in second.looks[group].asks):
             second.looks[group].asks.append((CLASS, number, 1.0))
         second.looks[group].keeps.append((number, ("read", coordinate), 1.0))
-    return [first, second], 1 + max((group for group, _ in chosen), default=0)
+    return [first, second]
 
 
 def one_at_a_time(shape: Shape, dimension: int, length: int, *, gated: bool) -> list[Layer]:

@@ -1,0 +1,141 @@
+"""The capacity of a shape: the schedule against an exhaustive search, and laws that must follow from it."""
+
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headcount.errors import InvalidInput
+from headcount.theory.bounds import bounds
+from headcount.theory.shape import Shape, capacity, schedule
+
+quickly = settings(max_examples=80, deadline=None)
+
+
+@st.composite
+def shapes(draw, most=6):
+    kv_heads, group = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    reading = draw(st.sampled_from(["last", "every", "last token"]))
+    mask = "causal" if reading == "last token" else draw(st.sampled_from(["full", "causal", "window"]))
+    layers, head_dim = draw(st.integers(1, most)), draw(st.integers(1, 12))
+    return Shape(layers, kv_heads * group, kv_heads, head_dim, reading, mask)
+
+
+@cache
+def most_by_trying(layers, heads, numbers, reading, gathers):
+    """The largest D over every way to share the numbers of every layer, by walking through the layers."""
+    reached = {(0, 0)}  # (read by the reader, waiting at the tokens)
+    for layer in range(layers):
+        last = layer == layers - 1
+        after = set()
+        for done, waiting in reached:
+            can_read = last or reading != "last"
+            for read in range(min(heads, numbers) + 1 if can_read else 1):
+                for handed in range(min(waiting, numbers - read) + 1 if can_read else 1):
+                    most = 0 if last or not gathers else min(heads, numbers - read - handed)
+                    after |= {
+                        (done + read + handed, waiting - handed + gathered) for gathered in range(most + 1)
+                    }
+        reached = after
+    return max(done for done, _ in reached)
+
+
+@quickly
+@given(shapes(most=3))
+def test_no_other_way_to_share_the_numbers_reaches_further(shape):
+    gathers = shape.mask == "full" and shape.reading != "last token"
+    reach = most_by_trying(shape.layers, shape.heads, shape.numbers, shape.reading, gathers)
+    assert capacity(**{**vars(shape), "positions": False, "feedforward": False}).constructed == reach
+
+
+@quickly
+@given(shapes(), st.integers(1, 60))
+def test_a_schedule_stays_within_every_limit(shape, dimension):
+    works = schedule(shape, dimension)
+    assert (works is None) == (dimension > capacity(**vars(shape)).constructed)
+    if works is None:
+        return
+    assert len(works) == shape.layers
+    assert sum(work.read + work.handed_over for work in works) == dimension
+    waiting = 0
+    for place, work in enumerate(works):
+        assert max(work.read, work.gathered) <= shape.heads
+        assert work.read + work.gathered + work.handed_over <= shape.numbers
+        assert work.handed_over <= waiting
+        waiting += work.gathered - work.handed_over
+        if shape.reading == "last" and place < shape.layers - 1:
+            assert work.read == work.handed_over == 0
+    assert waiting == 0
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3, 4, 12])
+@pytest.mark.parametrize("heads", [1, 2, 3, 8])
+def test_with_numbers_enough_heads_and_layers_decide(layers, heads):
+    def reach(reading, **more):
+        return capacity(layers=layers, heads=heads, head_dim=64, reading=reading, **more).constructed
+
+    assert reach("every") == (2 * layers - 1) * heads
+    assert reach("last") == min(layers * heads, 64 * heads)
+    assert reach("last token", mask="causal") == reach("every", mask="causal") == layers * heads
+    assert reach("last", mask="causal") == heads
+
+
+@quickly
+@given(shapes())
+def test_more_of_anything_never_reaches_less(shape):
+    reach = capacity(**vars(shape)).constructed
+    more = [
+        {"layers": shape.layers + 1},
+        {"head_dim": shape.head_dim + 1},
+        {"heads": 2 * shape.heads, "kv_heads": 2 * shape.kv_heads},
+        {"positions": True},
+        {"positions": True, "feedforward": True},
+    ]
+    for change in more:
+        assert capacity(**{**vars(shape), **change}).constructed >= reach
+    assert capacity(**vars(shape)).trained <= reach
+
+
+@pytest.mark.parametrize(
+    ("shape", "law", "reach"),
+    [
+        ({"layers": 1, "heads": 4, "kv_heads": 1, "head_dim": 3}, "kv·n = 3 numbers a layer", 3),
+        ({"layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 2}, "kv·n = 2 numbers a layer", 4),
+        ({"layers": 2, "heads": 3, "head_dim": 4, "reading": "last", "positions": True}, "h² = 9", 9),
+        ({"layers": 2, "heads": 3, "head_dim": 4, "positions": True}, "h² + h = 12", 12),
+        ({"layers": 2, "heads": 1, "head_dim": 8, "positions": True, "feedforward": True}, "kv·n = 8", 8),
+        ({"layers": 1, "heads": 2, "head_dim": 8, "positions": True, "feedforward": True}, "h = 2", 2),
+    ],
+)
+def test_the_law_that_binds_is_named(shape, law, reach):
+    found = capacity(**shape)
+    assert found.law.startswith(law)
+    assert found.constructed == reach
+
+
+def test_what_training_reaches_is_called_mapped_only_where_it_was():
+    assert capacity(layers=2, heads=1, head_dim=24).behind_trained == "mapped"
+    assert capacity(layers=12, heads=12, head_dim=64).behind_trained == "guessed"
+    assert capacity(layers=2, heads=1, head_dim=24, mask="window").behind_trained == "guessed"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"heads": 0}, "heads: expected an integer >= 1, got 0"),
+        ({"heads": 4, "kv_heads": 3}, "kv_heads: expected a divisor of heads = 4, got 3"),
+        ({"reading": "twice"}, "reading: expected one of last, every, last token, got 'twice'"),
+    ],
+)
+def test_a_shape_that_is_none_is_refused(change, message):
+    with pytest.raises(InvalidInput, match=f"^{message}"):
+        capacity(**{"layers": 1, "heads": 1, "head_dim": 1, **change})
+
+
+def test_bounds_of_several_layers_say_what_the_shape_reaches():
+    found = bounds(dimension=5, heads=2, head_dim=8, length=64, layers=2)
+    rows = {name: reason for name, _, reason in found.rows()}
+    assert "within (2L - 1)·h = 6" in rows["read in every layer"]
+    assert "beyond L·h = 4" in rows["read in the last layer"]
+    assert not found.conjecture.vacuous
