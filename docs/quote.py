@@ -18,11 +18,12 @@ from typing import Any
 import pandas as pd
 
 from headcount.report.collisions_chart import collisions_chart
+from headcount.report.map_panel import MapPanel
 from headcount.report.page import error_against_length
 from headcount.report.panel import panels_chart
 from headcount.report.rendering import save_chart
 from headcount.reproduce.claims import Verdict
-from headcount.reproduce.item import ITEMS, REAL_ITEMS
+from headcount.reproduce.item import ITEMS, MAPS, REAL_ITEMS
 from headcount.reproduce.page import columns, written
 from headcount.reproduce.polishing import to_polish
 from headcount.reproduce.recipe import FULL
@@ -151,6 +152,61 @@ def reproduced(name: str) -> str:
     return "\n".join([*lines, "", "</details>"])
 
 
+def map_of(name: str) -> str:
+    """The verdicts on every law of a map, and its cells, folded away."""
+    item, rows = MAPS[name], _map_rows(name)
+    if rows.empty:
+        return NOT_RUN
+    trained, cells = set(rows["variant"]), item.cells(FULL)
+    share = f"{len(trained & set(cells))} of {len(cells)} cells were trained, {rows['trial'].nunique()} members"
+    lines = [f"({share} on {'; '.join(sorted(set(rows['device'])))}.)", ""]
+    judged = [verdict for verdict in item.judge(rows) if not verdict.evidence.startswith("0 cells")]
+    lines += [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in judged]
+    lines += ["", "<details><summary>All cells</summary>"]
+    for panel in item.panels(rows):
+        lines += ["", f"{panel.title}:", "", table(columns(panel), written(panel))]
+    return "\n".join([*lines, "", "</details>"])
+
+
+def laws() -> str:
+    """Of every law how many judged cells agree with it, and with its rivals."""
+    rows = []
+    for name, item in MAPS.items():
+        frame = _map_rows(name)
+        for panel in item.panels(frame) if len(frame) else ():
+            assert isinstance(panel, MapPanel)
+            right, of = panel.agreement.get(panel.rival, (0, 0))
+            others = {rival: found for rival, found in panel.agreement.items() if rival != panel.rival}
+            beside = "; ".join(f"{rival}: {found[0]}" for rival, found in others.items()) or "–"
+            rows.append((panel.title, of, f"**{right}**", beside, len(panel.table) - of))
+    names = ("law", "judged cells", "agree", "of these agree with rivals", "not clear")
+    return table(names, rows) if rows else NOT_RUN
+
+
+def shapes() -> str:
+    """How many shapes were built and refused, and how close the worst input comes to the bound."""
+    found = _json("shapes.json")
+    rows = []
+    for reading in ("last", "every", "last token"):
+        for outer in ("sum", "product"):
+            for sighted in (False, True):
+                some = [
+                    row
+                    for row in found["rows"]
+                    if (row["reading"], row["outer"], row["sighted"]) == (reading, outer, sighted)
+                ]
+                built = [row for row in some if "refused" not in row]
+                if built:
+                    worst = max(row["measured_error"] for row in built)
+                    ratio = max(row["measured_error"] / row["bound"] for row in built)
+                    kind = "positions and feed-forward" if sighted else "neither"
+                    largest = max(row["dimension"] for row in built)
+                    cells = (len(built), largest, f"{worst:.1e}", f"{ratio:.2f}", len(some) - len(built))
+                    rows.append((reading, outer, kind, *cells))
+    names = ("read", "F_0", "sees", "built", "largest D", "worst error", "worst error / bound", "refused")
+    return f"{table(names, rows)}\n\n(ε = 0.009 everywhere. {found['machine']}.)"
+
+
 def bm25() -> str:
     """What the re-rankers are up against, in a sentence."""
     rows, alone = _rows_of("msmarco"), _json("msmarco.json")["bm25_right"]
@@ -268,6 +324,14 @@ def _rows_of(name: str) -> pd.DataFrame | None:
     return item.rows(frame, FULL, [wanted for _, wanted in to_polish(item, FULL, frame)])
 
 
+@cache
+def _map_rows(name: str) -> pd.DataFrame:
+    """The rows of a map, as many as were trained."""
+    path, item = RESULTS / "maps.parquet", MAPS[name]
+    frame = pd.read_parquet(path) if path.exists() else None
+    return pd.DataFrame() if frame is None else item.rows(frame, FULL.with_seeds(item.seeds))
+
+
 def _json(name: str) -> dict[str, Any]:
     return json.loads((RESULTS / name).read_text())
 
@@ -281,6 +345,8 @@ QUOTES: dict[str, Callable[[], str]] = {
     **{quote.__name__: quote for quote in (exactness, bm25, vit, engine, constructions, collisions)},
     **{quote.__name__: quote for quote in (built, density, rates, cluster, ten_million)},
     **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
+    **{f"map_{name}": partial(map_of, name) for name in MAPS},
+    **{quote.__name__: quote for quote in (laws, shapes, deep_collisions)},
 }
 
 
@@ -313,6 +379,14 @@ def main() -> None:
     for name, item in ALL_ITEMS.items():
         if (rows := _rows_of(name)) is not None:
             save_chart(panels_chart(item.panels(rows)), docs / "reproduced" / f"{item.name}.svg")
+    (docs / "shape").mkdir(exist_ok=True)
+    for name, map_item in MAPS.items():
+        rows = _map_rows(name)
+        if len(rows) and (panels := map_item.panels(rows)):
+            save_chart(panels_chart(panels), docs / "shape" / f"{name}.svg")
+            if name == "depth":
+                wanted = [panel for panel in panels if panel.rival in ("L·h", "(2L-1)·h")][:2]
+                save_chart(panels_chart(wanted), docs / "shape" / "readme.svg")
 
 
 if __name__ == "__main__":

@@ -37,7 +37,11 @@ class MapPanel:
     def labelled(self) -> pd.DataFrame:
         """The table with the shape of every cell in words, and what the law grants it."""
         table = self.table
-        shapes = [_shape(row) for row in table.to_dict(orient="records")]
+        several = table["family"].nunique() > 1
+        shapes = [
+            f"{row['family']}: {_shape(row)}" if several else _shape(row)
+            for row in table.to_dict(orient="records")
+        ]
         return table.assign(shape=shapes, granted=[bounds[self.rival] for bounds in table["predicted"]])
 
 
@@ -118,7 +122,6 @@ def _shape(row: Mapping[str, object]) -> str:
     shared = f" kv={row['kv_heads']} n={row['head_dim']}" if row["kv_heads"] != row["heads"] else ""
     numbers = f" n={row['head_dim']}" if not shared and row["layers"] == 1 else ""
     extra = [
-        f"{row['family']}:",
         f"L={row['layers']} h={row['heads']}{shared or numbers}",
         f"E={row['width']}",
         *([f"T={row['length']}"] if row["length"] != 16 else []),

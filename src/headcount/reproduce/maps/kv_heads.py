@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import ceil
 
 from headcount.reproduce.maps.cell import LENGTH, WIDTH, Cell, maxima, named
-from headcount.reproduce.maps.depth import READING
+from headcount.reproduce.maps.depth import LONGER, READING
 from headcount.reproduce.maps.item import map_item
 from headcount.reproduce.maps.judging import Law
 from headcount.reproduce.recipe import Recipe
@@ -130,6 +130,16 @@ def stacked_cells() -> list[Cell]:
     return cells
 
 
+def longer_cells() -> list[Cell]:
+    """One layer at what the law grants and one beyond it, for three times the steps, however it came out."""
+    cells = [*independent_cells(), *dependent_cells()]
+    return [
+        replace(cell, steps=LONGER)
+        for cell in cells
+        if cell.heads == cell.dimension and cell.dimension - dict(cell.predicted)[SPANS] in (0, 1)
+    ]
+
+
 def for_sums(heads: int, numbers: int, reading: Reading) -> int:
     """What two layers reach where F_0 is a sum: what was gathered is added to what is read, in one number."""
     first = min(2 * heads, numbers) if reading == "every" else min(heads, numbers)
@@ -141,7 +151,7 @@ def cells(recipe: Recipe) -> dict[str, Cell]:
     if recipe.quick:
         few = [cell for cell in independent_cells() if cell.dimension == 3 and cell.heads == 3]
         return named([replace(cell, length=8) for cell in (*few, *dependent_cells()[:2])])
-    return named([*independent_cells(), *dependent_cells(), *stacked_cells()])
+    return named([*independent_cells(), *dependent_cells(), *longer_cells(), *stacked_cells()])
 
 
 LAWS = (
