@@ -27,7 +27,7 @@ from headcount.tasks.library import max_sum
 from headcount.tasks.library import product as product_of
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.constructions.specialise import specialise
-from headcount.theory.shape import Reading, capacity
+from headcount.theory.shape import Mask, Reading, capacity
 
 LENGTHS = (4, 16, 64)
 EPSILON = 9e-3
@@ -72,7 +72,7 @@ def cases(*, quick: bool) -> Iterator[Case]:
         if layers == 1 and reading == "last":
             continue  # one layer is the last and every one
         for kv_heads in (part for part in range(1, heads + 1) if heads % part == 0):
-            mask = "causal" if reading == "last token" else "full"
+            mask: Mask = "causal" if reading == "last token" else "full"
             reach = capacity(
                 layers=layers, heads=heads, kv_heads=kv_heads, head_dim=64, reading=reading, mask=mask
             ).constructed

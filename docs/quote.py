@@ -158,7 +158,9 @@ def map_of(name: str) -> str:
     if rows.empty:
         return NOT_RUN
     trained, cells = set(rows["variant"]), item.cells(FULL)
-    share = f"{len(trained & set(cells))} of {len(cells)} cells were trained, {rows['trial'].nunique()} members"
+    share = (
+        f"{len(trained & set(cells))} of {len(cells)} cells were trained, {rows['trial'].nunique()} members"
+    )
     lines = [f"({share} on {'; '.join(sorted(set(rows['device'])))}.)", ""]
     judged = [verdict for verdict in item.judge(rows) if not verdict.evidence.startswith("0 cells")]
     lines += [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in judged]
@@ -205,6 +207,29 @@ def shapes() -> str:
                     rows.append((reading, outer, kind, *cells))
     names = ("read", "F_0", "sees", "built", "largest D", "worst error", "worst error / bound", "refused")
     return f"{table(names, rows)}\n\n(ε = 0.009 everywhere. {found['machine']}.)"
+
+
+def deep_collisions() -> str:
+    """The largest gap of targets at one representation, at the capacity and beyond it."""
+    if not (RESULTS / "deep_collisions.json").exists():
+        return NOT_RUN
+    found = _json("deep_collisions.json")
+    rows = [
+        (
+            each["trained_on"],
+            each["dimension"],
+            ", ".join(f"{member['test_error']:.1e}" for member in each["members"]),
+            f"{each['agreed']} of {each['tried']}",
+            ", ".join(f"{member['inside']['target_gap']:.2g}" for member in each["members"]),
+            f"**{each['median_largest_gap']:.2g}**",
+        )
+        for each in found["found"]
+    ]
+    names = ("trained on", "D", "NMSE of three seeds", "pairs brought together", "largest gaps", "median")
+    ratios = ", ".join(f"{ratio:.0f} trained on {name}" for name, ratio in found["ratio"].items())
+    same = f"relative gap of representations at most {found['tolerance']:g}"
+    text = f"Gaps of targets in standard deviations; {same}."
+    return f"{table(names, rows)}\n\n{text}\nRatio of the medians: {ratios}. ({found['machine']}.)"
 
 
 def bm25() -> str:
@@ -385,7 +410,7 @@ def main() -> None:
         if len(rows) and (panels := map_item.panels(rows)):
             save_chart(panels_chart(panels), docs / "shape" / f"{name}.svg")
             if name == "depth":
-                wanted = [panel for panel in panels if panel.rival in ("L·h", "(2L-1)·h")][:2]
+                wanted = [panel for panel in panels if panel.title[:1] in "34"]
                 save_chart(panels_chart(wanted), docs / "shape" / "readme.svg")
 
 

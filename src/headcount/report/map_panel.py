@@ -1,7 +1,8 @@
 """A map of cells: shapes down, D across, learnt or not, and how far a law reaches."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -117,7 +118,7 @@ def map_rows(panel: MapPanel) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _shape(row: Mapping[str, object]) -> str:
+def _shape(row: Mapping[Hashable, Any]) -> str:
     """A cell in few words: what differs from the usual is said, the rest is not."""
     shared = f" kv={row['kv_heads']} n={row['head_dim']}" if row["kv_heads"] != row["heads"] else ""
     numbers = f" n={row['head_dim']}" if not shared and row["layers"] == 1 else ""

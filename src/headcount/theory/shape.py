@@ -22,7 +22,9 @@ Reading = Literal["last", "every", "last token"]
 Mask = Literal["full", "causal", "window"]
 Evidence = Literal["proven", "constructed", "mapped", "guessed"]
 
-MAPPED_LAYERS, MAPPED_HEADS = 4, 4  # the largest that were trained
+# How far the maps go (reproduce/maps): D, and layers by how the model is read.
+MAPPED_DIMENSION = 10
+MAPPED_LAYERS: dict[Reading, int] = {"last": 4, "every": 4, "last token": 3}
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def capacity(
     blind, law = _blind(shape)
     constructed, law = max((blind, law), _with_positions(shape), key=lambda found: found[0])
     proven: Evidence = "proven" if layers == 1 else "constructed"
-    mapped = layers <= MAPPED_LAYERS and heads <= MAPPED_HEADS and mask != "window"
+    mapped = layers <= MAPPED_LAYERS[reading] and blind <= MAPPED_DIMENSION and mask != "window"
     return Capacity(constructed, blind, law, proven, "mapped" if mapped else "guessed")
 
 

@@ -4,6 +4,8 @@ A token knows only what stands before it, so what it gathered is not the whole s
 if that is of no use; (2L − 1)·h, if it is as good as a whole.
 """
 
+from typing import Any
+
 from headcount.reproduce.maps.cell import LENGTH, WIDTH, Cell, maxima, named
 from headcount.reproduce.maps.depth import CONJECTURE, RESIDUAL, rivals
 from headcount.reproduce.maps.item import map_item
@@ -16,7 +18,7 @@ PLACED = (("positions", "one_hot"),)
 
 
 def decoder_cells(
-    shapes: tuple[tuple[int, int], ...], family: str, options: tuple[tuple[str, str], ...] = (), **task: str
+    shapes: tuple[tuple[int, int], ...], family: str, options: tuple[tuple[str, str], ...] = (), **task: Any
 ) -> list[Cell]:
     """From the lowest rival − 1 to the highest + 1, and D = h + 1 for one layer."""
     cells = []

@@ -12,6 +12,7 @@ from headcount.reproduce.maps.cell import LENGTH, TOKEN_DIM, WIDTH, Cell, maxima
 from headcount.reproduce.maps.item import map_item
 from headcount.reproduce.maps.judging import Law
 from headcount.reproduce.recipe import Recipe
+from headcount.theory.shape import Reading, capacity
 from headcount.trials.task_choice import TaskChoice
 
 SHAPES = ((2, 1), (2, 2), (2, 3), (2, 4), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2))
@@ -27,7 +28,7 @@ SIGHTED = {
     "feed-forward": (("feedforward", 64),),
     "positions and feed-forward": (("positions", "one_hot"), ("feedforward", 64)),
 }
-CONJECTURE, GATHERING = "L·h", "(2L-1)·h"
+CONJECTURE, GATHERING, WEIGHTS = "L·h", "(2L-1)·h", "what weights exist for"
 
 
 def rivals(layers: int, heads: int) -> tuple[tuple[str, int], ...]:
@@ -126,16 +127,23 @@ def other_task_cells(reading: str) -> list[Cell]:
 def sighted_cells() -> list[Cell]:
     """Law 8: positions alone, a feed-forward network alone, both; two layers."""
     cells = []
+    shapes: tuple[tuple[Reading, int, range], ...] = (
+        ("last", 1, range(2, 5)),
+        ("every", 1, range(3, 6)),
+        ("last", 3, range(6, 11)),
+        ("every", 3, range(9, PLACED_DIM + 1)),
+    )
     for sight, options in SIGHTED.items():
-        for reading, heads, dimensions in (
-            ("last", 1, range(2, 5)),
-            ("every", 1, range(3, 6)),
-            ("last", 3, range(6, 11)),
-            ("every", 3, range(9, PLACED_DIM + 1)),
-        ):
-            placed = heads * heads + (heads if reading == "every" else 0)
-            limits = {"positions": placed, "positions and feed-forward": WIDTH}
-            laws = (*rivals(2, heads), ("h²+h" if reading == "every" else "h²", placed), ("no limit", WIDTH))
+        for reading, heads, dimensions in shapes:
+            exist = capacity(
+                layers=2,
+                heads=heads,
+                head_dim=WIDTH // heads,
+                reading=reading,
+                positions="positions" in dict(options),
+                feedforward="feedforward" in dict(options),
+            ).constructed
+            laws = (*rivals(2, heads), (WEIGHTS, exist))
             cells += [
                 stacked(
                     reading,
@@ -147,7 +155,7 @@ def sighted_cells() -> list[Cell]:
                     predicted=laws,
                 )
                 for dimension in dimensions
-                if sight in limits or heads == 1
+                if heads == 1 or "positions" in dict(options)
             ]
     return cells
 
@@ -180,6 +188,10 @@ def cells(recipe: Recipe) -> dict[str, Cell]:
     )
 
 
+def _sighted(*readings: str) -> tuple[str, ...]:
+    return tuple(f"{reading}, {sight}" for reading in readings for sight in SIGHTED)
+
+
 LAWS = (
     Law("1. one layer: h", "h", ("one layer",)),
     Law("3. read in the last layer: L·h", CONJECTURE, ("last", "last, bowls", "last, bowls_product")),
@@ -188,15 +200,9 @@ LAWS = (
         GATHERING,
         ("every", "every, bowls", "every, bowls_product", "pre-norm"),
     ),
-    Law("8. positions, read last", "h²", ("last, positions",)),
-    Law("8. positions, read in every layer", "h²+h", ("every, positions",)),
-    Law("8. feed-forward, read last", CONJECTURE, ("last, feed-forward",)),
-    Law("8. feed-forward, read in every layer", GATHERING, ("every, feed-forward",)),
-    Law(
-        "8. positions and feed-forward",
-        "no limit",
-        ("last, positions and feed-forward", "every, positions and feed-forward"),
-    ),
+    Law("8. positions or a network, read last: L·h as without", CONJECTURE, _sighted("last")),
+    Law("8. positions or a network, read in every layer: (2L-1)·h as without", GATHERING, _sighted("every")),
+    Law("8. positions or a network: what weights exist for", WEIGHTS, _sighted("last", "every"), drawn=False),
 )
 
 ITEM = map_item(

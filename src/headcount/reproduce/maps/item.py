@@ -42,7 +42,7 @@ def map_item(
         return [
             MapPanel(law.title, part, law.rival, agreement(part))
             for law in laws
-            if len(found) and len(part := found[found["family"].isin(law.families)])
+            if law.drawn and len(found) and len(part := found[found["family"].isin(law.families)])
         ]
 
     def judge(frame: pd.DataFrame) -> list[Verdict]:

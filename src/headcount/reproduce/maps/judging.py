@@ -21,11 +21,15 @@ MAX_NAMED = 12
 
 @dataclass(frozen=True)
 class Law:
-    """A law for some families of cells: a shape learns exactly the D up to what `rival` grants it."""
+    """A law for some families of cells: a shape learns exactly the D up to what `rival` grants it.
+
+    `drawn`: whether it has a panel; one for cells that another law draws need not.
+    """
 
     title: str
     rival: str
     families: tuple[str, ...]
+    drawn: bool = True
 
 
 def place(error: float, enough: float, too_few: float) -> float:
@@ -48,7 +52,7 @@ def word(p: float) -> Word:
 
 def judged(frame: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
     """One row per cell that has members: its errors, those of its references, p and the verdict."""
-    members = dict(iter(finished(frame).groupby("variant")))
+    members = {str(name): rows for name, rows in finished(frame).groupby("variant")}
     counts = frame.groupby("variant").size()
     rows = []
     for cell in cells:

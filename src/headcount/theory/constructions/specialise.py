@@ -62,8 +62,8 @@ def specialise(
     if given or positions or feedforward:
         if gate != GATE:
             raise expected("gate", f"{GATE} for a shape of your own", gate)
-        sight = {"positions": positions, "feedforward": feedforward}
-        return specialise_shape(task, length=length, epsilon=epsilon, seed=seed, **given, **sight)
+        given |= {"positions": positions, "feedforward": feedforward}
+        return specialise_shape(task, length=length, epsilon=epsilon, seed=seed, **given)
     epsilon, length = checked(epsilon, length)
     gate = check_number("gate", gate, at_most=0)
     coordinates = coordinates_of(task, seed=seed)
