@@ -4,19 +4,23 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from headcount.commands.options import AsJson, Out
 
 if TYPE_CHECKING:
+    from headcount.models.architecture import Architecture
     from headcount.results.store import Store
     from headcount.trials.trial import TaskTrial
 
 DEFAULTS = {"dimension": 4, "token_dim": 4}
 LEARNING_RATES = (3e-3, 1e-2)
+TOLERANCE, MIN_TOLERANCE = 1e-4, 1e-12
+DEEP_BATCH = 64  # tokens that attend to tokens cost more, and a quarter of the batch is enough
 FOLDER = "collisions"  # in the results folder: what was found, with its sequences
 
 
@@ -28,6 +32,13 @@ def collide(
     max_heads: Annotated[
         int | None, typer.Option(help="Heads from 1 to this.", min=1, show_default="D + 2")
     ] = None,
+    layers: Annotated[int, typer.Option(help="L; members of several layers are residual.", min=1)] = 1,
+    class_reads: Annotated[
+        Literal["last", "every"], typer.Option(help="The layers in which the class token reads, if several.")
+    ] = "every",
+    width: Annotated[
+        int | None, typer.Option(help="E, shared by the heads.", min=1, show_default="8 per head")
+    ] = None,
     steps: Annotated[int, typer.Option(help="Training steps of each member.", min=100)] = 20_000,
     train_samples: Annotated[int, typer.Option(help="Sequences to train on.", min=1)] = 50_000,
     seeds: Annotated[
@@ -35,6 +46,9 @@ def collide(
     ] = 2,
     pairs: Annotated[int, typer.Option(help="Pairs of sequences to refine.", min=2, max=2048)] = 64,
     candidates: Annotated[int, typer.Option(help="Candidates to bin.", min=2, max=10_000_000)] = 1_000_000,
+    tolerance: Annotated[
+        float, typer.Option(help="How close representations must be, relative to their spread.")
+    ] = TOLERANCE,
     seed: Annotated[int, typer.Option(help="The first seed.", min=0)] = 0,
     out: Out = Path("collisions"),
     as_json: AsJson = False,
@@ -43,7 +57,8 @@ def collide(
 
     Trains members with 1 to D + 2 heads, takes the best of each, and searches for
     pairs with one representation and different targets: easy below D heads, and
-    from D on rare where a member was well trained. Ends with a table and a page.
+    from D on rare where a member was well trained. With several layers fewer heads
+    are enough, and the table says which D each shape reaches. Ends with a page.
     """
     from headcount.commands.training import train_in_view
     from headcount.errors import HeadcountError
@@ -54,32 +69,43 @@ def collide(
     from headcount.trials.grid import Grid
     from headcount.trials.task_choice import TaskChoice
     from headcount.trials.training import Training
+    from headcount.validation import check_number
 
+    check_number("tolerance", tolerance, at_least=MIN_TOLERANCE)
     choice = TaskChoice.of(task, **with_defaults(task, DEFAULTS, dimension=dimension, token_dim=token_dim))
     built = choice.build()
+    deep = layers > 1
+    training = Training(steps=steps - steps % 100, train_samples=train_samples)
     grid = Grid(
         choice,
         length=tuple(dict.fromkeys(length)),
         heads=tuple(range(1, (max_heads or built.dimension + 2) + 1)),
+        width=width,
+        layers=layers,
         seed=tuple(range(seed, seed + seeds)),
         learning_rate=LEARNING_RATES,
-        training=Training(steps=steps - steps % 100, train_samples=train_samples),
+        model={"class_reads": class_reads, "residual": True} if deep else (),
+        training=replace(training, batch_size=DEEP_BATCH) if deep else training,
     )
     trials = list(grid.trials())
     options: dict[str, Any] = {"dimension": dimension, "token-dim": token_dim, "length": grid.length}
-    options |= {"max-heads": max_heads, "steps": steps, "train-samples": train_samples, "seeds": seeds}
-    options |= {"pairs": pairs, "candidates": candidates, "seed": seed, "out": out}
+    options |= {"max-heads": max_heads, "layers": layers if deep else None}
+    options |= {"class-reads": class_reads if deep else None, "width": width}
+    options |= {"steps": steps, "train-samples": train_samples, "seeds": seeds}
+    options |= {"pairs": pairs, "candidates": candidates}
+    options |= {"tolerance": None if tolerance == TOLERANCE else tolerance, "seed": seed, "out": out}
     command = _command(task, options)
     store = Store(out)
     train_in_view(trials, store, command=command, quiet=as_json, keep_models=True)
-    found = list(_collisions(trials, store, pairs=pairs, candidates=candidates, seed=seed, quiet=as_json))
+    settings = {"pairs": pairs, "candidates": candidates, "tolerance": tolerance, "seed": seed}
+    found = list(_collisions(trials, store, settings, quiet=as_json))
     missing = sorted(
         {(trial.length, trial.architecture.heads) for trial in trials}
         - {(row["length"], row["heads"]) for row in found}
     )
     if not found:
         raise HeadcountError(f"every member diverged: a longer warm-up or more steps than {steps} may help")
-    title = f"{task}, D = {built.dimension}, d = {built.token_dim}"
+    title = f"{task}, D = {built.dimension}, d = {built.token_dim}" + (f", L = {layers}" if deep else "")
     page = store.folder / "collisions.html"
     save_chart(collisions_chart(found, dimension=built.dimension, title=title), page)
     if as_json:
@@ -128,29 +154,40 @@ def best_members(trials: "Sequence[TaskTrial]", store: "Store") -> "list[tuple[T
 
 
 def _collisions(
-    trials: "Sequence[TaskTrial]", store: "Store", *, pairs: int, candidates: int, seed: int, quiet: bool
+    trials: "Sequence[TaskTrial]", store: "Store", search_settings: dict[str, Any], *, quiet: bool
 ) -> Iterator[dict[str, Any]]:
     """What was found for each member, kept in a file of its own as soon as it is known."""
     from headcount.errors import HeadcountError
     from headcount.theory.collisions.collide import collide as search
 
     for trial, error in best_members(trials, store):
-        settings = {"trial": trial.id, "pairs": pairs, "candidates": candidates, "seed": seed}
-        path = store.folder / FOLDER / f"T{trial.length}-h{trial.architecture.heads}.json"
+        shape, settings = trial.architecture, {"trial": trial.id, **search_settings}
+        name = f"T{trial.length}-h{shape.heads}" + (f"-L{shape.layers}" if shape.layers > 1 else "")
+        path = store.folder / FOLDER / f"{name}.json"
         if known := _read(path, settings):
             yield known
             continue
         if not quiet:
-            print(f"T = {trial.length}, h = {trial.architecture.heads}: searching", file=sys.stderr)
+            print(f"T = {trial.length}, h = {shape.heads}: searching", file=sys.stderr)
         model = store.model(trial)
         if model is None:
             raise HeadcountError(f"{store.models}: the model of {trial.id} cannot be read")
-        found = search(
-            model, trial.task.build(), length=trial.length, pairs=pairs, candidates=candidates, seed=seed
-        )
-        row = {"settings": settings, "test_error": error, **found.to_json()}
+        found = search(model, trial.task.build(), length=trial.length, **search_settings)
+        row = {"settings": settings, "test_error": error, **_reached(shape), **found.to_json()}
         _write(path, row)
         yield row
+
+
+def _reached(shape: "Architecture") -> dict[str, int]:
+    """The D that weights of a shape with several layers exist for; with one layer it is the heads."""
+    if shape.layers == 1:
+        return {}
+    from headcount.theory.shape import capacity
+
+    found = capacity(
+        layers=shape.layers, heads=shape.heads, head_dim=shape.head_dim, reading=shape.class_reads
+    )
+    return {"capacity": found.constructed}
 
 
 def _write(path: Path, row: dict[str, Any]) -> None:
@@ -178,16 +215,32 @@ def _read(path: Path, settings: dict[str, Any]) -> dict[str, Any]:
         return {}
 
 
+def _heads(row: dict[str, Any], dimension: int) -> str:
+    """The heads of a member, and how they stand to D."""
+    if "capacity" in row:
+        return f"{row['heads']}: {row['capacity']}"
+    return f"{row['heads']} = D" if row["heads"] == dimension else str(row["heads"])
+
+
 def _show(found: Sequence[dict[str, Any]], *, dimension: int) -> None:
     from headcount.commands.tables import show_lines, show_table
 
+    deep = any("capacity" in row for row in found)
     show_lines(["Largest difference of targets, in standard deviations, at one representation:"])
     show_table(
-        ("T", "heads", "test NMSE", "gap like the data", "typical", "anywhere", "Lipschitz needed"),
+        (
+            "T",
+            "h: D <=" if deep else "heads",
+            "test NMSE",
+            "gap like the data",
+            "typical",
+            "anywhere",
+            "Lipschitz",
+        ),
         [
             (
                 str(row["length"]),
-                f"{row['heads']} = D" if row["heads"] == dimension else str(row["heads"]),
+                _heads(row, dimension),
                 f"{row['test_error']:.1e}",
                 f"{row['inside']['target_gap']:.2g}",
                 f"{row['inside']['typical_gap']:.2g}",
@@ -197,3 +250,5 @@ def _show(found: Sequence[dict[str, Any]], *, dimension: int) -> None:
             for row in found
         ],
     )
+    if deep:
+        show_lines([f"h: D <= is heads and the largest D that weights exist for; here D = {dimension}."])

@@ -19,8 +19,10 @@ def weights(directions: Directions, features: Features, mask: Mask) -> Float[Arr
     return softmax(directions @ features, mask)
 
 
-def softmax(logits: Float[Array, "*rows token"], mask: Mask) -> Float[Array, "*rows token"]:
-    """Softmax over the last axis, 0 where the mask is False."""
+def softmax(
+    logits: Float[Array, "*rows token"], mask: Bool[Array, "*readers token"] | None
+) -> Float[Array, "*rows token"]:
+    """Softmax over the last axis, 0 where the mask is False; one mask for all readers, or one for each."""
     return jax.nn.softmax(logits if mask is None else jnp.where(mask, logits, -jnp.inf), axis=-1)
 
 

@@ -10,33 +10,37 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headcount.models.architecture import Architecture
-from headcount.models.positions import position_table
+from headcount.models.positions import position_table, visible
 
 ACTIVATIONS = {"relu": nn.ReLU(), "gelu": nn.GELU(approximate="tanh"), "tanh": nn.Tanh(), "silu": nn.SiLU()}
 
 
 class TorchAttention(nn.Module):
-    """W_O · concat(heads): every reader attends to every token that the mask leaves."""
+    """W_O · concat(heads): every reader attends to every token that it sees."""
 
     def __init__(self, architecture: Architecture) -> None:
         super().__init__()
-        width, grouped = architecture.width, architecture.key_value_heads * architecture.head_dim
+        width, joined = architecture.width, architecture.heads * architecture.head_dim
+        grouped = architecture.key_value_heads * architecture.head_dim
         self.head_dim, self.scale = architecture.head_dim, architecture.logit_scale
         self.group_size = architecture.group_size
-        self.query = nn.Linear(width, width, bias=False)
+        self.query = nn.Linear(width, joined, bias=False)
         self.key = nn.Linear(width, grouped, bias=False)
         self.value = nn.Linear(width, grouped, bias=False)
-        self.output = nn.Linear(width, width, bias=False)
+        self.output = nn.Linear(joined, width, bias=False)
 
-    def forward(self, readers: Tensor, tokens: Tensor, mask: Tensor | None) -> Tensor:
-        """Readers [batch, reader, width] attend to tokens [batch, token, width]; mask [batch, token]."""
+    def forward(self, readers: Tensor, tokens: Tensor, seen: Tensor | None) -> Tensor:
+        """Readers [batch, reader, width] attend to tokens [batch, token, width].
+
+        `seen` [batch, reader, token] marks the tokens that a reader sees; an axis of size 1 stands for all.
+        """
         query = self._split(self.query(readers))
         key, value = (
             self._split(project(tokens)).repeat_interleave(self.group_size, dim=1)
             for project in (self.key, self.value)
         )
-        visible = None if mask is None else mask[:, None, None, :]
-        read = functional.scaled_dot_product_attention(query, key, value, visible, scale=self.scale)
+        mask = None if seen is None else seen[:, None]
+        read = functional.scaled_dot_product_attention(query, key, value, mask, scale=self.scale)
         return self.output(read.transpose(1, 2).flatten(2))
 
     def _split(self, features: Tensor) -> Tensor:
@@ -57,11 +61,12 @@ class TorchTokenLayer(nn.Module):
     def forward(self, tokens: Tensor, class_token: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Tokens and class token after this layer."""
         seen = normalised(tokens, self.architecture)
-        attended = self.attention(seen, seen, mask)
+        attended = self.attention(seen, seen, seen_by_tokens(tokens, mask, self.architecture))
         after = self._feed(tokens + attended if self.architecture.residual else attended)
-        if self.architecture.class_reads == "last":
+        if self.architecture.class_reads == "last" or self.architecture.reader == "last token":
             return after, class_token
-        read = self.attention(normalised(class_token, self.architecture), seen, mask)
+        everything = None if mask is None else mask[:, None]
+        read = self.attention(normalised(class_token, self.architecture), seen, everything)
         return after, self._feed(class_token + read)
 
     def _feed(self, tokens: Tensor) -> Tensor:
@@ -102,10 +107,26 @@ class TorchTransformer(nn.Module):
         class_token = self.class_token.expand(len(x), 1, -1)
         for layer in self.token_layers:
             tokens, class_token = layer(tokens, class_token, mask)
-        gathers = self.architecture.class_reads == "every"
-        reader = normalised(class_token, self.architecture) if gathers else class_token
-        read = self.attention(reader, normalised(tokens, self.architecture), mask)
-        return self.readout((class_token + read)[:, 0])
+        reader, seen = self._reader(tokens, class_token, mask)
+        asking = normalised(reader, self.architecture) if self.architecture.reads_every_layer else reader
+        read = self.attention(asking, normalised(tokens, self.architecture), seen)
+        return self.readout((reader + read)[:, 0])
+
+    def _reader(
+        self, tokens: Tensor, class_token: Tensor, mask: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """What F reads before the last attention [batch, 1, width], and what that sees [batch, 1, token]."""
+        if self.architecture.reader == "class token":
+            return class_token, None if mask is None else mask[:, None]
+        if mask is None:
+            last = torch.full((len(tokens),), tokens.shape[1] - 1, device=tokens.device)
+        else:
+            last = tokens.shape[1] - 1 - mask.flip(1).int().argmax(dim=1)
+        seen = seen_by_tokens(tokens, mask, self.architecture)
+        rows = torch.arange(len(tokens), device=tokens.device)
+        if seen is not None and seen.shape[1] > 1:
+            seen = seen.expand(len(tokens), -1, -1)[rows, last][:, None]
+        return tokens[rows, last][:, None], seen
 
     def _with_positions(self, x: Tensor) -> Tensor:
         if self.architecture.positions == "none":
@@ -118,6 +139,17 @@ def network(sizes: tuple[int, ...], activation: str) -> nn.Sequential:
     """Linear layers with the activation between them."""
     first, *rest = (nn.Linear(inputs, outputs) for inputs, outputs in pairwise(sizes))
     return nn.Sequential(first, *(part for layer in rest for part in (ACTIVATIONS[activation], layer)))
+
+
+def seen_by_tokens(tokens: Tensor, mask: Tensor | None, architecture: Architecture) -> Tensor | None:
+    """What tokens see of each other; a token that the mask hides sees itself, so that no row is empty."""
+    table = visible(tokens.shape[1], architecture)
+    if table is None:
+        return None if mask is None else mask[:, None]
+    seen = torch.as_tensor(table, device=tokens.device)[None]
+    if mask is None:
+        return seen
+    return (seen & mask[:, None]) | torch.eye(tokens.shape[1], dtype=torch.bool, device=tokens.device)
 
 
 def normalised(tokens: Tensor, architecture: Architecture) -> Tensor:

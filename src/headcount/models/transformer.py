@@ -58,10 +58,8 @@ class Attention(eqx.Module):
         queries = (architecture.heads, feature, width)
         groups = (architecture.key_value_heads, feature, width)
         output = (width, architecture.heads, feature)
-        return cls(
-            *(uniform(random, shape, width) for shape in (queries, groups, groups)),
-            uniform(random, output, joined),
-        )
+        query, key, value = (uniform(random, shape, width) for shape in (queries, groups, groups))
+        return cls(query, key, value, uniform(random, output, joined))
 
     def per_query_head(self) -> tuple[Float[Array, "head feature width"], Float[Array, "head feature width"]]:
         """Keys and values, repeated for each query head of a group."""
@@ -125,7 +123,7 @@ class TokenLayer(eqx.Module):
         seen = visible(length, self.architecture)
         if seen is None or mask is None:
             return mask if seen is None else jnp.asarray(seen)
-        return (seen & mask) | np.eye(length, dtype=bool)
+        return (jnp.asarray(seen) & mask) | np.eye(length, dtype=bool)
 
     def _normalise(self, tokens: Array, padding: Padding | None) -> Array:
         return layer_norm(tokens, padding) if self.architecture.layer_norm else tokens
@@ -225,13 +223,18 @@ class Transformer(eqx.Module):
     def scores_and_values(
         self, x: Float[Array, "token token_dim"]
     ) -> tuple[Float[Array, "head token"], Float[Array, "head feature token"]]:
-        """Each head's logits and values for each token: with one layer, all that the output depends on."""
+        """Each head's logits and values for each token: with one layer, all that the output depends on.
+
+        A token that the reader cannot see has the logit −∞.
+        """
         with jax.default_matmul_precision(self.architecture.precision):
-            features, lift, reader, _ = self._features(x, None, None, None)
+            features, lift, reader, seen = self._features(x, None, None, None)
             tokens = features if lift is None else lift.last(features)
             _, values = self.attention.per_query_head()
-            directions = self._fold(None, reader, None, None).directions
-            return directions @ tokens, jnp.einsum("hnw,wt->hnt", values, tokens)
+            scores = self._fold(None, reader, None, None).directions @ tokens
+            if seen is not None:
+                scores = jnp.where(seen, scores, -jnp.inf)
+            return scores, jnp.einsum("hnw,wt->hnt", values, tokens)
 
     def counted_parameters(self) -> int:
         """M, by the paper's rule."""

@@ -130,7 +130,7 @@ def member_bytes(architecture: Architecture, trial: TaskTrial) -> int:
     )
     sequence = architecture.heads * (sum(architecture.encoder_sizes[-2:]) + architecture.width) * 4
     sequence += 4 * sum(architecture.readout_sizes)
-    states = 10 * (architecture.counted_parameters() + 4 * architecture.layers * architecture.width**2)
+    states = 10 * (architecture.counted_parameters() + architecture.layers * _attention_weights(architecture))
     data = (
         trial.training.train_samples + trial.training.validation_samples + trial.training.test_samples
     ) * (length * architecture.token_dim + architecture.output_dim)
@@ -139,12 +139,21 @@ def member_bytes(architecture: Architecture, trial: TaskTrial) -> int:
 
 def step_seconds(architecture: Architecture, trial: TaskTrial, machine: Machine) -> float:
     """A rough time of one step of one member: the folded form's multiply-adds, and the weights."""
-    hidden, heads, width = architecture.encoder_sizes[-2], architecture.heads, architecture.width
+    hidden, heads, weights = (
+        architecture.encoder_sizes[-2],
+        architecture.heads,
+        _attention_weights(architecture),
+    )
     token = hidden * (architecture.token_dim + 2 * heads)
-    token += (architecture.layers - 1) * (4 * width**2 + SOFTMAX * heads * trial.length)
+    token += (architecture.layers - 1) * (weights + SOFTMAX * heads * trial.length)
     cost = COSTS[machine.kind]
     tokens = trial.training.batch_size * trial.length
-    return cost.step + cost.token * tokens * token + cost.weight * 4 * architecture.layers * width**2
+    return cost.step + cost.token * tokens * token + cost.weight * architecture.layers * weights
+
+
+def _attention_weights(architecture: Architecture) -> int:
+    """Of one block: query, key, value and output, where each query head has a key and value of its own."""
+    return 4 * architecture.width * architecture.heads * architecture.head_dim
 
 
 def _signature(trial: TaskTrial) -> tuple[object, ...]:

@@ -1,8 +1,11 @@
 """Maps on results that are known beforehand: the rule, the laws, the page; and the cells that are trained."""
 
 import json
+from functools import cache
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from reproduce.invented import invented_frame
 
@@ -14,7 +17,9 @@ from headcount.reproduce.maps.cell import Cell, maxima, one_layer
 from headcount.reproduce.maps.judging import judged, place, word
 from headcount.reproduce.page import columns, write_reproduction, written
 from headcount.reproduce.recipe import FULL, QUICK
+from headcount.theory.shape import capacity
 
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 SOME = FULL.with_seeds(2)
 QUICKLY = QUICK.with_seeds(2)
 
@@ -142,3 +147,26 @@ def test_the_maps_ask_where_the_rivals_disagree():
     assert len(depth.sighted_cells()) >= 24
     assert len(MAPS["causal"].cells(FULL)) >= 24
     assert len(kv_heads.stacked_cells()) >= 24
+
+
+def test_the_capacity_of_a_shape_is_what_the_committed_maps_show():
+    """Cells of these families without exception: where one came out otherwise, `capacity` says too much."""
+    table = pd.concat(committed(name) for name in MAPS if len(committed(name)))
+    clear = table[table["verdict"].isin(("learnt", "not learnt"))]
+    followed = clear[clear["family"].str.match(r"(one layer|every|last|decoder)(,|$)")]
+    assert len(followed) > 100
+    for row in followed.to_dict(orient="records"):
+        shape = {name: row[name] for name in ("layers", "heads", "kv_heads", "head_dim")}
+        decoder = row["family"].startswith("decoder")
+        reading = "last token" if decoder else "last" if row["family"].startswith("last") else "every"
+        found = capacity(**shape, reading=reading, mask="causal" if decoder else "full")
+        assert (row["dimension"] <= found.trained) == (row["verdict"] == "learnt"), row["cell"]
+        if row["steps"] == 1 and row["dimension"] == found.trained:
+            assert found.behind_trained == "mapped", row["cell"]
+
+
+@cache
+def committed(name):
+    item, recipe = MAPS[name], FULL.with_seeds(MAPS[name].seeds)
+    rows = item.rows(pd.read_parquet(RESULTS / "maps.parquet"), recipe)
+    return judged(rows, item.cells(FULL).values())

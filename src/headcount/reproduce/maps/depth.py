@@ -2,7 +2,8 @@
 
 The rivals, written down before training: L·h, the paper's conjecture; (2L − 1)·h, if tokens gather for a
 reader that reads in every layer; h² and h² + h, if places let tokens ask for different coordinates; and no
-limit, with places and a feed-forward network. Trained are D from the lowest rival − 1 to the highest + 1.
+limit, with places and a feed-forward network. Trained are D from the lowest rival − 1 to the highest + 2, at
+most 10.
 """
 
 from dataclasses import replace
@@ -66,11 +67,11 @@ def one_layer_cells() -> list[Cell]:
 
 
 def blind_cells(reading: str) -> list[Cell]:
-    """Laws 3 and 4: from the lowest rival − 1 to the highest + 1."""
+    """Laws 3 and 4: from the lowest rival − 1 to the highest + 2."""
     cells = []
     for layers, heads in SHAPES:
         low, high = (bound for _, bound in rivals(layers, heads))
-        dimensions = range(max(1, low - 1), min(high + 1, TOKEN_DIM) + 1)
+        dimensions = range(max(1, low - 1), min(high + 2, TOKEN_DIM) + 1)
         cells += [stacked(reading, layers, heads, maxima(dimension)) for dimension in dimensions]
     return cells
 
