@@ -162,8 +162,7 @@ def map_of(name: str) -> str:
         f"{len(trained & set(cells))} of {len(cells)} cells were trained, {rows['trial'].nunique()} members"
     )
     lines = [f"({share} on {'; '.join(sorted(set(rows['device'])))}.)", ""]
-    judged = [verdict for verdict in item.judge(rows) if not verdict.evidence.startswith("0 cells")]
-    lines += [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in judged]
+    lines += [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in item.judge(rows)]
     lines += ["", "<details><summary>All cells</summary>"]
     for panel in item.panels(rows):
         lines += ["", f"{panel.title}:", "", table(columns(panel), written(panel))]

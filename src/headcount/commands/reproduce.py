@@ -26,6 +26,8 @@ QUICKLY = (
     "be held against the paper's."
 )
 
+PAGE_ONLY = ("validation", "polished")  # a terminal has no room for them
+
 
 def reproduce(
     name: Annotated[str, typer.Argument(help="An item of --list, or all.", show_default=False)] = "",
@@ -182,13 +184,16 @@ def _show(
     from rich.text import Text
 
     from headcount.commands.tables import show_lines, show_table, terminal
+    from headcount.report.panel import Panel
     from headcount.reproduce.page import columns, written
 
     show_lines([item.title], style="bold")
     show_lines([f"{item.about} {members} members."])
     for panel in panels:
-        names = [name for name in columns(panel) if name not in ("validation", "polished")]
-        show_table(names, [row[: len(names)] for row in written(panel)], title=panel.title)
+        hidden = PAGE_ONLY if isinstance(panel, Panel) else panel.page_only
+        shown = [place for place, name in enumerate(columns(panel)) if name not in hidden]
+        rows = [[row[place] for place in shown] for row in written(panel)]
+        show_table([columns(panel)[place] for place in shown], rows, title=panel.title)
     colours = {True: "green", False: "red", None: "yellow"}
     for verdict in verdicts:
         line = Text(verdict.word, style=colours[verdict.holds])

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import altair as alt
 import numpy as np
@@ -28,6 +28,7 @@ class MapPanel:
     rival: str
     agreement: Mapping[str, tuple[int, int]]
     shares: bool = False
+    page_only: ClassVar = ("T", "median", "h = D", "h = D - 1")  # a terminal has no room for them
 
     @property
     def tally(self) -> str:

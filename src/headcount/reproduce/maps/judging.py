@@ -15,7 +15,6 @@ Word = Literal["learnt", "not learnt", "cannot tell", "not judged"]
 
 LEARNT, NOT_LEARNT = 1 / 3, 2 / 3
 CLEAR = 30  # e₋ / e₊, below which nothing is judged
-MIN_JUDGED = 4  # cells that a verdict on a law needs
 MAX_NAMED = 12
 
 
@@ -90,11 +89,17 @@ def judged(frame: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
 
 
 def verdicts(table: pd.DataFrame, laws: Sequence[Law]) -> list[Verdict]:
-    """Of each law: is what it grants learnt, is nothing beyond it learnt, and how do its rivals do?"""
+    """Of each law that has cells: is what it grants learnt, and is nothing beyond it learnt?"""
+    if table.empty:
+        return [Verdict(law.title, None, "no member was trained without diverging") for law in laws]
     found = []
     for law in laws:
-        cells = table[table["family"].isin(law.families)] if len(table) else table
-        found += [_enough(law, cells), _needed(law, cells)]
+        cells = table[table["family"].isin(law.families)]
+        if len(cells):
+            found += [
+                _of_cells(law, cells, f"{law.title}: every D up to it is learnt", within=True),
+                _of_cells(law, cells, f"{law.title}: no D beyond it is learnt", within=False),
+            ]
     return found
 
 
@@ -139,24 +144,13 @@ def _too_few(cell: Cell, members: pd.DataFrame | None) -> float:
     return 1.0 if cell.dimension == 1 else _lowest(members)
 
 
-def _enough(law: Law, cells: pd.DataFrame) -> Verdict:
-    claim = f"{law.title}: every D up to it is learnt"
-    return _of_cells(law, cells, claim, within=True)
-
-
-def _needed(law: Law, cells: pd.DataFrame) -> Verdict:
-    claim = f"{law.title}: no D beyond it is learnt"
-    return _of_cells(law, cells, claim, within=False)
-
-
 def _of_cells(law: Law, cells: pd.DataFrame, claim: str, *, within: bool) -> Verdict:
-    if len(cells):
-        granted = np.array([row[law.rival] for row in cells["predicted"]])
-        cells = cells[(cells["dimension"].to_numpy() <= granted) == within]
-    clear = cells[cells["verdict"].isin(("learnt", "not learnt"))] if len(cells) else cells
+    granted = np.array([row[law.rival] for row in cells["predicted"]])
+    cells = cells[(cells["dimension"].to_numpy() <= granted) == within]
+    clear = cells[cells["verdict"].isin(("learnt", "not learnt"))]
     open_ = len(cells) - len(clear)
-    if len(clear) < MIN_JUDGED:
-        return Verdict(claim, None, f"{len(clear)} cells were judged, {open_} were not clear")
+    if clear.empty:
+        return Verdict(claim, None, f"no cell was judged, {open_} were not clear")
     wanted = "learnt" if within else "not learnt"
     wrong = clear[clear["verdict"] != wanted]
     rest = f", {open_} not clear" if open_ else ""
