@@ -68,6 +68,36 @@ ARCHITECTURES = {
     "three grouped layers": small(
         layers=3, heads=4, head_dim=1, kv_heads=2, residual=True, positions="one_hot", length=5, output_dim=2
     ),
+    "one layer, read at the last token": small(reader="last token", beta=1.5),
+    "two causal layers with everything, read at the last token": small(
+        layers=2, reader="last token", causal=True, residual=True, layer_norm=True, feedforward=6
+    ),
+    "three causal layers in a window, read at the last token": small(
+        layers=3,
+        reader="last token",
+        causal=True,
+        window=1,
+        head_dim=2,
+        residual=True,
+        positions="sinusoidal",
+    ),
+    "a window and a global token, read in both": small(
+        layers=2, class_reads="every", window=1, global_tokens=1, residual=True
+    ),
+    "strides, read once": small(layers=3, stride=2, head_dim=2, layer_norm=True),
+    "causal strides in a window with global tokens": small(
+        layers=2, causal=True, window=1, stride=3, global_tokens=2, class_reads="every", feedforward=3
+    ),
+    "one sparse layer, read at the last token": small(
+        reader="last token", window=1, global_tokens=1, layer_norm=True, positions="one_hot", length=6
+    ),
+    "a stream wider than the heads": small(residual_width=11),
+    "a stream narrower than the heads": small(
+        residual_width=5, layers=2, residual=True, layer_norm=True, feedforward=4, class_reads="every"
+    ),
+    "grouped, a stream of its own": small(
+        heads=4, kv_heads=2, head_dim=2, residual_width=7, layers=2, causal=True, reader="last token"
+    ),
 }
 
 
@@ -89,7 +119,10 @@ class Reading:
 def reference(
     model: Transformer, x: FloatArray, mask: BoolArray | None = None, head_mask: BoolArray | None = None
 ) -> Reading:
-    """F( c0 + W_O concat_i Σ_t softmax_t( β (W_Q,i c0)·(W_K,i x̂(t)) ) W_V,i x̂(t) ), as it stands."""
+    """F( c + W_O concat_i Σ_t softmax_t( β (W_Q,i c)·(W_K,i x̂(t)) ) W_V,i x̂(t) ), as it stands.
+
+    The reader c is the class token, which sees all that the mask leaves, or the last token that it leaves.
+    """
     shape = model.architecture
     visible = [t for t in range(len(x)) if mask is None or mask[t]]
     kept = [i for i in range(shape.heads) if head_mask is None or head_mask[i]]
@@ -102,14 +135,36 @@ def reference(
         if shape.class_reads == "every":
             class_token = _class_after(layer, class_token, tokens, shape, visible, kept)
         tokens = after
+    if shape.reader == "last token":
+        reader, visible = tokens[visible[-1]], _seen_by(visible[-1], visible, shape)
+    else:
+        reader = class_token
     tokens = _normalised(tokens, shape)
-    reader = _normalised([class_token], shape)[0] if shape.class_reads == "every" else class_token
-    every_head = [_head(model.attention, i, reader, tokens, visible, shape) for i in range(shape.heads)]
-    representation = class_token.copy()
+    constant = shape.reader == "class token" and shape.class_reads == "last"
+    asking = reader if constant else _normalised([reader], shape)[0]
+    every_head = [_head(model.attention, i, asking, tokens, visible, shape) for i in range(shape.heads)]
+    representation = reader.copy()
     for i in kept:
         representation += np.asarray(model.attention.output)[:, i, :] @ every_head[i][0]
     output = _network(model.readout, representation, shape.readout_activation)
     return Reading(output, representation, np.array([weights for _, weights in every_head]))
+
+
+def may_look(t: int, s: int, shape: Architecture) -> bool:
+    """Whether token t may attend to token s."""
+    if shape.causal and s > t:
+        return False
+    if (shape.window is None and shape.stride is None) or s == t:
+        return True
+    if shape.window is not None and abs(s - t) <= shape.window:
+        return True
+    if shape.stride is not None and abs(s - t) % shape.stride == 0:
+        return True
+    return s < shape.global_tokens or t < shape.global_tokens
+
+
+def _seen_by(t: int, visible: list[int], shape: Architecture) -> list[int]:
+    return [s for s in visible if may_look(t, s, shape)]
 
 
 def _token(x: FloatArray, t: int, shape: Architecture) -> FloatArray:
@@ -177,14 +232,17 @@ def _normalised(tokens: list[FloatArray], shape: Architecture) -> list[FloatArra
 def _token_layer(
     layer: object, tokens: list[FloatArray], shape: Architecture, visible: list[int], kept: list[int]
 ) -> list[FloatArray]:
-    """Every token reads every visible token; then, if asked, a network of each token alone."""
+    """Every token reads the tokens that it sees; then, if asked, a network of each token alone.
+
+    What becomes of a hidden token does not matter: nobody reads it.
+    """
     attention, network = layer.attention, layer.feedforward  # type: ignore[attr-defined]
     seen = _normalised(tokens, shape)
     moved = []
-    for token in seen:
+    for t, token in enumerate(seen):
         after = np.zeros(shape.width)
-        for i in kept:
-            read, _ = _head(attention, i, token, seen, visible, shape)
+        for i in kept if t in visible else ():
+            read, _ = _head(attention, i, token, seen, _seen_by(t, visible, shape), shape)
             after += np.asarray(attention.output)[:, i, :] @ read
         moved.append(after)
     if shape.residual:
@@ -222,18 +280,23 @@ def unfolded(
     shape = model.architecture
     positions = jnp.asarray([_token(np.zeros(0), t, shape) for t in range(len(x))])
     rows = _layers(model.encoder, jnp.concatenate([x, positions], axis=1), shape.encoder_activation)
-    class_token = jnp.asarray(model.class_token)[None]
+    reader = jnp.asarray(model.class_token)[None]
     gathers = shape.class_reads == "every"
+    everything = jnp.ones(len(x), bool) if mask is None else mask
+    looks = jnp.array([[may_look(t, s, shape) for s in range(len(x))] for t in range(len(x))])
     for layer in model.token_layers:
         seen = _norm(rows, shape)
-        moved = _attend(layer.attention, seen, seen, mask, head_mask, shape)
+        moved = _attend(layer.attention, seen, seen, looks & everything, head_mask, shape)
         rows = _fed(layer, rows + moved if shape.residual else moved, shape)
         if gathers:
-            read = _attend(layer.attention, _norm(class_token, shape), seen, mask, head_mask, shape)
-            class_token = _fed(layer, class_token + read, shape)
-    reader = _norm(class_token, shape) if gathers else class_token
-    read = _attend(model.attention, reader, _norm(rows, shape), mask, head_mask, shape)
-    return _layers(model.readout, class_token + read, shape.readout_activation)[0]
+            read = _attend(layer.attention, _norm(reader, shape), seen, everything, head_mask, shape)
+            reader = _fed(layer, reader + read, shape)
+    if shape.reader == "last token":
+        last = jnp.max(jnp.where(everything, np.arange(len(x)), 0))
+        reader, everything, gathers = rows[last][None], looks[last] & everything, True
+    asking = _norm(reader, shape) if gathers else reader
+    read = _attend(model.attention, asking, _norm(rows, shape), everything, head_mask, shape)
+    return _layers(model.readout, reader + read, shape.readout_activation)[0]
 
 
 def _fed(layer: object, rows: Array, shape: Architecture) -> Array:
@@ -263,7 +326,7 @@ def _attend(
     attention: object,
     readers: Array,
     rows: Array,
-    mask: Array | None,
+    mask: Array,
     head_mask: Array | None,
     shape: Architecture,
 ) -> Array:
@@ -275,7 +338,8 @@ def _attend(
     keys = jnp.einsum("te,hne->htn", rows, key[group])
     values = jnp.einsum("te,hne->htn", rows, value[group])
     logits = sharpness * jnp.einsum("re,hne,htn->hrt", readers, query, keys)
-    weights = jax.nn.softmax(logits if mask is None else jnp.where(mask, logits, -jnp.inf), axis=2)
+    # Finite, so that a hidden token that sees nothing is a number.
+    weights = jax.nn.softmax(jnp.where(mask, logits, -1e30), axis=2)
     read = weights @ values
     if head_mask is not None:
         read = jnp.where(head_mask[:, None, None], read, 0.0)

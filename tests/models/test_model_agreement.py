@@ -1,5 +1,6 @@
 """Folded, unfolded and plain NumPy: one function, on every architecture of the table."""
 
+from itertools import product
 from typing import get_args
 
 import jax
@@ -15,7 +16,7 @@ from model_evaluation import (
 )
 from model_references import ARCHITECTURES, LENGTH, Reading, reference
 
-from headcount.models.architecture import Activation, ClassReads, PositionInput
+from headcount.models.architecture import Activation, ClassReads, PositionInput, Reader
 
 VALUE = {"rtol": 1e-11, "atol": 1e-12}
 
@@ -52,6 +53,16 @@ def test_the_table_covers_every_option() -> None:
         assert any(a.kv_heads not in (None, a.heads) for a in table if a.layers == layers)
     assert any(a.feedforward and not a.residual for a in table)
     assert any(a.length and a.length > LENGTH for a in table if a.positions == "one_hot")
+    for reader in get_args(Reader):
+        read = [a for a in table if a.reader == reader]
+        assert {a.layers for a in read} == {1, 2, 3}
+        assert {a.causal for a in read} == {a.window is None for a in read} == {True, False}
+        assert {a.layer_norm for a in read} == {a.residual_width is None for a in read} == {True, False}
+    sparse = [a for a in table if a.layers > 1]
+    assert {(a.window is None, a.stride is None) for a in sparse} == set(product((True, False), repeat=2))
+    assert {a.global_tokens for a in sparse if a.window} == {0, 1, 2}
+    assert {np.sign(a.residual_width - a.heads * a.head_dim) for a in table if a.residual_width} == {-1, 1}
+    assert any(a.residual_width and a.group_size > 1 for a in table)
 
 
 @every_architecture

@@ -39,6 +39,9 @@ NAMES = [
     "multi-query, vector-valued",
     "layer norm, one layer",
     "two layers with everything",
+    "two causal layers with everything, read at the last token",
+    "a window and a global token, read in both",
+    "grouped, a stream of its own",
 ]
 for shape in (ARCHITECTURES[name] for name in NAMES):
     for seed in range(5):

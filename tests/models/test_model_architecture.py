@@ -49,6 +49,10 @@ INTEGER = "an integer >= 1"
         ("encoder_activation", "elu", "one of relu, gelu, tanh, silu", "elu"),
         ("positions", "one_hot", "the length of the sequences for one_hot positions", None),
         ("length", 2.5, INTEGER, 2.5),
+        # A token that sees itself alone attends to nothing; with a stride, None is just that.
+        *((field, 0, INTEGER, 0) for field in ("window", "stride", "residual_width")),
+        ("global_tokens", -1, "an integer >= 0", -1),
+        ("reader", "x", "one of class token, last token", "x"),
     ],
 )
 def test_a_bad_value_is_refused_by_name(field: str, value: object, wanted: str, got: object) -> None:

@@ -37,6 +37,7 @@ def larger(architecture: Architecture) -> Architecture:
         heads=groups * group_size,
         kv_heads=None if architecture.kv_heads is None else groups,
         head_dim=architecture.head_dim + 2,
+        residual_width=architecture.residual_width and architecture.residual_width + 3,
         encoder_hidden=tuple(size + 3 for size in architecture.encoder_hidden),
         readout_hidden=tuple(size + 1 for size in architecture.readout_hidden),
         feedforward=architecture.feedforward and architecture.feedforward + 2,

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from jaxtyping import Array
 from model_evaluation import QUICKLY, inputs
-from model_references import ARCHITECTURES, LENGTH, FloatArray, double, reference
+from model_references import ARCHITECTURES, LENGTH, FloatArray, double, may_look, reference
 
 from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
-from headcount.models.transformer import Transformer
+from headcount.models.positions import encoder_inputs
+from headcount.models.transformer import TokenLayer, Transformer
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-11}
 quickly = settings(max_examples=12, deadline=None)
@@ -28,7 +29,12 @@ def _read(model: Transformer, x: Array) -> tuple[Array, Array]:
     return model(x), model.attention_weights(x)
 
 
+def _after(layer: TokenLayer, tokens: Array) -> Array:
+    return layer(tokens, tokens[:, 0], None, None, None)[0]
+
+
 compiled = jax.jit(_read, compiler_options=QUICKLY)
+compiled_layer = jax.jit(_after, compiler_options=QUICKLY)
 
 
 def read(model: Transformer, x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -119,6 +125,68 @@ def test_grouped_heads_are_full_heads_with_equal_keys_and_values(name: str, x: F
     expected = read(jax.tree.unflatten(jax.tree.structure(full), repeated), x)
     for found, wanted in zip(read(grouped, x), expected, strict=True):
         np.testing.assert_allclose(found, wanted, **CLOSE)
+
+
+AT_THE_LAST_TOKEN = [
+    "two causal layers with everything, read at the last token",
+    "three causal layers in a window, read at the last token",
+    "grouped, a stream of its own",
+]
+
+
+@pytest.mark.parametrize("name", AT_THE_LAST_TOKEN)
+@quickly
+@given(x=sequences, others=sequences, last=st.integers(0, LENGTH - 1))
+def test_nothing_that_comes_later_moves_a_causal_token(
+    name: str, x: FloatArray, others: FloatArray, last: int
+) -> None:
+    model, there = inputs(name).model, np.arange(LENGTH) <= last
+    changed = np.where(there[:, None], x, others)
+    with jax.enable_x64(True):
+        (tokens, output), (changed_tokens, changed_output) = (
+            compiled_tokens(model, each, there) for each in (x, changed)
+        )
+    np.testing.assert_array_equal(changed_tokens[:, there], tokens[:, there])
+    np.testing.assert_array_equal(changed_output, output)
+    # A mask at the end is a shorter sequence.
+    np.testing.assert_allclose(output, read(model, x[: last + 1])[0], **CLOSE)
+
+
+def _tokens_and_output(model: Transformer, x: Array, mask: Array) -> tuple[Array, Array]:
+    """Tokens before the last attention, of all that are in x, and the output where the mask hides some."""
+    tokens = model.encoder(encoder_inputs(x, model.architecture))
+    for layer in model.token_layers:
+        tokens, _ = layer(tokens, model.class_token, None, None, None)
+    return tokens, model(x, mask=mask)
+
+
+compiled_tokens = jax.jit(_tokens_and_output, compiler_options=QUICKLY)
+
+
+@pytest.mark.parametrize("name", ["a window and a global token, read in both", "strides, read once"])
+@quickly
+@given(moved=st.integers(0, LENGTH - 1), seed=seeds)
+def test_a_token_moves_those_that_look_at_it_and_no_others(name: str, moved: int, seed: int) -> None:
+    model, random = inputs(name).model, np.random.default_rng(seed)
+    shape, layer = model.architecture, model.token_layers[0]
+    tokens = random.normal(size=(shape.width, LENGTH))
+    changed = np.where(np.arange(LENGTH) == moved, random.normal(size=(shape.width, 1)), tokens)
+    with jax.enable_x64(True):
+        before, after = (np.asarray(compiled_layer(layer, each)) for each in (tokens, changed))
+    looks = np.array([may_look(t, moved, shape) for t in range(LENGTH)])
+    np.testing.assert_array_equal(before[:, ~looks], after[:, ~looks])
+    assert np.abs(before - after)[:, looks].max(axis=0).min() > 1e-9
+
+
+@pytest.mark.parametrize("name", ["the paper's", "one sparse layer, read at the last token"])
+def test_scores_are_the_logits_of_what_the_reader_sees(name: str) -> None:
+    model, x = inputs(name).model, inputs(name).x
+    with jax.enable_x64(True):
+        scores, _ = jax.jit(Transformer.scores_and_values, compiler_options=QUICKLY)(model, x)
+        weights = np.asarray(jax.nn.softmax(scores, axis=1))
+    np.testing.assert_allclose(weights, read(model, x)[1], **CLOSE)
+    seen = [may_look(LENGTH - 1, s, model.architecture) for s in range(LENGTH)]
+    assert np.isfinite(np.asarray(scores)).tolist() == [seen] * model.architecture.heads
 
 
 @given(length=st.integers(1, 6), more=st.integers(1, 9))

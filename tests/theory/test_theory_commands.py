@@ -93,6 +93,8 @@ def test_construct_explains_itself_in_80_columns_and_writes_weights(command, tmp
         ("construct neither bowls", "neither"),
         ("construct specialise bowls --out w.txt", "w.txt"),
         ("collide max_som", "max_sum"),
+        ("collide --tolerance nan", "tolerance: expected a finite number >= 1e-12, got nan"),
+        ("collide --layers 2 --width 3", "width: expected an integer >= 6"),
         ("rates bowl", "bowls"),
     ],
 )
@@ -114,7 +116,7 @@ def test_collide_trains_searches_draws_and_resumes(command, tmp_path):
     code, out, err = command(COLLIDE)
     assert code == 0, err
     assert err.count("searching") == 1
-    assert max(map(len, out.splitlines())) <= 80
+    assert "…" not in out and max(map(len, out.splitlines())) <= 80
     folder = tmp_path / "found"
     assert "vegaEmbed" in (folder / "collisions.html").read_text()
 
@@ -134,6 +136,24 @@ def test_collide_trains_searches_draws_and_resumes(command, tmp_path):
     code, out, err = command(f"{COLLIDE} --json")
     assert code == 0, err
     assert json.loads(out)["collisions"] == [found]
+
+
+def test_collide_with_two_layers_says_which_dimension_they_reach(command, tmp_path):
+    line = COLLIDE.replace("--dimension 2", "--dimension 3")
+    line = f"{line} --layers 2 --class-reads every --width 6 --tolerance 1e-8"
+    code, out, err = command(line)
+    assert code == 0, err
+    assert re.search(r"T +h: D <= ", out) and re.search(r"\n4 +1: 3 +\d", out)
+    assert "…" not in out and max(map(len, out.splitlines())) <= 80
+    code, out, err = command(f"{line} --json")
+    found = json.loads(out)
+    (row,) = found["collisions"]
+    assert (row["layers"], row["capacity"], row["tolerance"], row["binned"]) == (2, 3, 1e-8, None)
+    assert "bins are for one layer" in row["why_not_binned"]
+    assert found["command"].count("--layers 2 --class-reads every --width 6 ") == 1
+    assert "--tolerance 1e-08" in found["command"]
+    assert row["inside"]["representation_gap"] <= 1e-8
+    assert (tmp_path / "found" / "collisions" / "T4-h1-L2.json").exists()
 
 
 def test_rates_are_a_table_or_json(command, monkeypatch):

@@ -275,7 +275,7 @@ def heads_table(shapes: dict[str, Any]) -> tuple[list[tuple[str, ...]], str]:
     """What `heads_by_layers` found, one row per way to read a model, and what the marks mean.
 
     >>> heads_table(heads_by_layers(3))[0][1]
-    ('decoder, last token', '3', '2', '1', '1~', '1~')
+    ('decoder, last token', '3', '2', '1~', '1~', '1~')
     """
     names = {"encoder": "encoder, every layer", "decoder": "decoder, last token"}
     rows = [(named, *map(_cell, shapes[name])) for name, named in names.items()]

@@ -16,8 +16,8 @@ from theory.collisions.references import BOWLS, EXTREMES, LENGTH, SEVERAL, posit
 from headcount.errors import InvalidInput
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.collisions.collide import _POOL, _best, collide, pairs_of_data
-from headcount.theory.collisions.pigeonhole import GAP
-from headcount.theory.collisions.refine import SAME, Pairs, Region, Units, units_of
+from headcount.theory.collisions.pigeonhole import GAP, ROUNDING
+from headcount.theory.collisions.refine import Pairs, Region, Units, units_of
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "theory" / "collide.md"
 
@@ -33,10 +33,12 @@ def check_collisions(model, task, found):
         target_gaps, gap = plain.apart(model, task, part.first, part.second)
         assert part.absolute_gap == pytest.approx(target_gaps.max(), rel=1e-9)
         assert part.target_gap == pytest.approx((target_gaps / units.target).max(), rel=1e-9)
-        assert part.representation_gap <= SAME
+        assert part.representation_gap <= found.tolerance
         assert part.representation_gap == pytest.approx(gap / units.representation, rel=1e-3, abs=1e-12)
-        measured = part.representation_gap * units.representation
+        measured = max(part.representation_gap, ROUNDING) * units.representation
         assert part.lipschitz == pytest.approx(part.absolute_gap / measured, rel=1e-9)
+        allowed = found.tolerance * units.representation
+        assert part.lipschitz_at_least == pytest.approx(part.absolute_gap / allowed, rel=1e-9)
         assert 0 <= part.typical_gap <= part.target_gap
         assert 0 < part.agreed <= part.tried
         assert plain.plainly_inside(region, part.first) and plain.plainly_inside(region, part.second)
@@ -58,6 +60,15 @@ def test_the_examples_of_the_document_run_and_find_what_one_head_cannot_see():
     assert found.binned.target_gap >= GAP * found.binned.epsilon
     binned = found.to_json()["binned"]
     assert binned["lipschitz"] == binned["target_gap"] / max(binned["representation_gap"], 1e-13)
+
+
+def test_two_layers_that_read_in_both_collide_to_a_tolerance():
+    model = small(BOWLS, seed=1, layers=2, class_reads="every", residual=True)
+    found = collide(model, BOWLS, length=6, pairs=6, steps=60, candidates=2, tolerance=1e-9)
+    assert (found.layers, found.tolerance, found.binned) == (2, 1e-9, None)
+    assert found.why_not_binned == "layers: expected 1, as the proof's bins are for one layer, got 2"
+    check_collisions(model, BOWLS, found)
+    assert found.inside.agreed >= 5 and found.statistic > 1
 
 
 @pytest.mark.long
@@ -117,6 +128,7 @@ def test_starts_of_the_data_are_different_pairs_and_half_of_them_near():
         ({"pairs": 2049}, "pairs: expected an integer from 2 to 2048, got 2049"),
         ({"epsilon": -1.0}, "epsilon: expected"),
         ({"seed": 2**63}, "seed: expected"),
+        ({"tolerance": 0.0}, "tolerance: expected a finite number >= 1e-12, got 0.0"),
         ({"model": small(SEVERAL)}, "token_dim = 1, output_dim = 3 of the model: bowls has 2 and 1"),
         ({"model": positional(BOWLS, length=4)}, "length: expected at most 4, the positions of this model"),
         ({"model": jax.tree.map(np.zeros_like, small(BOWLS))}, "the same for every sequence"),

@@ -31,6 +31,7 @@ from headcount.theory.collisions.pigeonhole import close_pairs
         {"heads": 2, "positions": "one_hot", "length": 9},
         {"heads": 2, "encoder_hidden": ()},
         {"heads": 2, "layers": 2, "layer_norm": True},
+        {"heads": 2, "layers": 2, "causal": True, "window": 1, "residual_width": 5},
     ],
     ids=str,
 )

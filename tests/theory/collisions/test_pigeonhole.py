@@ -203,6 +203,7 @@ HIDDEN = own("hidden", lambda x: x[0] ** 2, lambda x: (x[0] - 1) ** 2, outer=lam
     ("task", "options", "words"),
     [
         (BOWLS, {"model": small(BOWLS, layers=2)}, "layers: expected 1"),
+        (BOWLS, {"model": small(BOWLS, reader="last token")}, "reader: expected a class token"),
         (EXTREMES, {"model": None}, "heads = 2: every coordinate is attended"),
         (BOWLS, {"model": small(BOWLS, heads=3), "length": 3}, "length: expected an integer > heads"),
         (BOWLS, {"length": 2}, "length = 2: no position is left"),
