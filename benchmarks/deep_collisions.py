@@ -5,8 +5,10 @@
 Trains members for D = 3 and D = 4, class token reading in both layers, T = 16, and searches each for two
 sequences with one representation (relative gap at most 1e-8), both inside the data's likelihood limits. The
 limits allow sequences in which one maximum lies far below nearly all of the data's, and a member is right
-only where it was trained. So members are trained twice: on the task's own samples, and on wider ones, whose
-tokens stand around a random centre. The search is the same for all, and its limits are those of the task.
+only where it was trained. So members are trained in two ways: on the task's own samples, and, longer and on
+more of them, on wider ones, whose tokens stand around a random centre. The two ways differ in more than the
+width, so they are not to be compared with each other: compare D = 3 with D = 4 within each. The search is the
+same for all, and its limits are those of the task.
 
 Writes benchmarks/results/deep_collisions.json. With a folder, what is trained there is not trained again.
 """

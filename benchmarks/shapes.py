@@ -18,6 +18,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
+import jax
 import numpy as np
 from recording import RESULTS, about, parser_of
 
@@ -126,6 +127,7 @@ def main() -> None:
     for place, case in enumerate(wanted, 1):
         if case.key not in rows:
             rows[case.key] = measure(case)
+            jax.clear_caches()  # hundreds of programs would exhaust the memory maps of a process
             _write(path, list(rows.values()))
         print(f"{place} of {len(wanted)}: {rows[case.key]}", file=sys.stderr)
     built = [row for row in rows.values() if "refused" not in row]

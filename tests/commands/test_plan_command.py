@@ -73,15 +73,15 @@ def test_width_layers_and_decoder_are_kept_to(answered):
 
 
 def test_a_width_that_reaches_d_at_some_depths_names_the_others(answered):
-    assert "With 1 layer, no such shape is known to reach D = 9." in answered("9 --width 6")
-    shown = answered("9 --width 6 --layers 1")
-    assert shown.startswith("No such shape with 1 layer is known to reach D = 9.")
+    assert "With 1 layer, no such shape is known to reach D = 9." in answered("9 --width 10")
+    shown = answered("9 --width 6 --layers 3")  # six numbers do not hold nine
+    assert shown.startswith("No such shape with 3 layers is known to reach D = 9.")
     assert "cannot" not in shown
 
 
 def test_a_config_alone_is_told_what_it_reaches(answered):
     shown = answered("--config config.json")
-    reach = capacity(layers=12, heads=12, head_dim=64, positions=True, feedforward=True)
+    reach = capacity(layers=12, heads=12, head_dim=64, positions=True, feedforward=True, width=768)
     assert f"weights exist for D up to {reach.constructed}." in " ".join(shown.split())
     assert f"would reach D = {reach.trained} (a guess by extrapolation)" in " ".join(shown.split())
     assert "109,482,240 (BertModel of transformers)" in shown
@@ -97,16 +97,16 @@ def test_a_config_alone_is_told_what_it_reaches(answered):
     ("dimension", "start"),
     [
         (4, "D = 4 is within reach: "),
-        (400, "D = 400 is within reach by construction only: "),
-        (900, "No weights for D = 900 are known in this shape: "),
+        (50, "D = 50 is within reach by construction only: "),
+        (200, "D = 200 is beyond what is built here for this shape: "),
     ],
 )
 def test_a_config_and_d_are_told_whether_it_is_reached_and_by_how_few_heads(answered, dimension, start):
+    Path("config.json").write_text(json.dumps({**BERT, "num_hidden_layers": 2}))
     found = json.loads(answered(f"{dimension} --config config.json --json"))
     assert found["sentence"].startswith(start) and "cannot" not in found["sentence"]
-    assert found["shapes"] and {shape["layers"] for shape in found["shapes"]} == {12}
     assert all(max(shape["constructed"], shape["trained"]) >= dimension for shape in found["shapes"])
-    assert {shape["head_dim"] for shape in found["shapes"]} == {64}
+    assert {shape["layers"] for shape in found["shapes"]} <= {2}
     shown = answered(f"{dimension} --config config.json")
     assert max(map(len, shown.splitlines())) <= 80
 

@@ -123,7 +123,7 @@ def test_what_training_reaches_is_called_mapped_only_where_it_was():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"heads": 0}, "heads: expected an integer >= 1, got 0"),
+        ({"heads": 0}, "heads: expected an integer from 1 to 10000, got 0"),
         ({"heads": 4, "kv_heads": 3}, "kv_heads: expected a divisor of heads = 4, got 3"),
         ({"reading": "twice"}, "reading: expected one of last, every, last token, got 'twice'"),
     ],

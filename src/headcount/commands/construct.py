@@ -82,8 +82,9 @@ def construct(
     shape |= {"reading": reading, "positions": sees_positions or None, "feedforward": feedforward or None}
     asked = {name: value for name, value in shape.items() if value is not None}
     if kind == "memorise" and asked:
-        name = next(iter(asked)).replace("_", "-")
-        raise expected(f"--{name}", "only with specialise", asked[next(iter(asked))])
+        name, value = next(iter(asked.items()))
+        option = {"positions": "sees-positions"}.get(name, name.replace("_", "-"))
+        raise expected(f"--{option}", "only with specialise", value)
     make = specialise if kind == "specialise" else memorise
     made = make(chosen, length=length, epsilon=epsilon, seed=seed, **asked)
     if out is not None:

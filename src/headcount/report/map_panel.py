@@ -128,6 +128,6 @@ def _shape(row: Mapping[Hashable, Any]) -> str:
         f"E={row['width']}",
         *([f"T={row['length']}"] if row["length"] != 16 else []),
         *([f"{row['steps']}× steps"] if row["steps"] != 1 else []),
-        *([str(row["task"])] if row["task"] != "max_sum" else []),
+        *([f"{row['task']} d={row['token_dim']}"] if row["unusual_task"] else []),
     ]
     return " ".join(extra)

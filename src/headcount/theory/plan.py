@@ -108,6 +108,7 @@ class Family:
             mask="causal" if self.decoder else "full",
             positions=self.whole,
             feedforward=self.whole,
+            width=self.width or heads * head_dim,
         )
 
     def sized(self, shape: Shape) -> "SizedShape":

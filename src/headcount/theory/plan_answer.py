@@ -55,7 +55,7 @@ class PlanAnswer:
         elif self.dimension <= reach.constructed:
             found = f"{asked} is within reach by construction only: {exist}, but {learnt}."
         else:
-            found = f"No weights for {asked} are known in this shape: {exist}, and {learnt}."
+            found = f"{asked} is beyond what is built here for this shape: {exist}, and {learnt}."
         return f"{found} {in_a_sentence(self.dimension, self.depths)}"
 
     @property
@@ -93,8 +93,8 @@ class PlanAnswer:
             if fewer is not None and (known is None or fewer.shape.heads < known.shape.heads):
                 heads, layers = counted(fewer.shape.heads, "head"), counted(depth.layers, "layer")
                 return [
-                    f"The shapes use neither positions nor feed-forward networks; with both, weights exist "
-                    f"for {heads} in {layers} already."
+                    f"The laws count on neither positions nor feed-forward networks (whose costs are in the "
+                    f"table); with both, weights exist for {heads} in {layers} already."
                 ]
         return []
 

@@ -25,6 +25,9 @@ Evidence = Literal["proven", "constructed", "mapped", "guessed"]
 # How far the maps go (reproduce/maps): D, and layers by how the model is read.
 MAPPED_DIMENSION = 10
 MAPPED_LAYERS: dict[Reading, int] = {"last": 4, "every": 4, "last token": 3}
+MAPPED_READINGS = (("last", "full"), ("every", "full"), ("last token", "causal"))
+MAPPED_SHARED, MAPPED_SHARED_LAYERS = 6, 2  # with fewer key-value heads than heads
+LARGEST = 10_000  # layers, heads or numbers: beyond any model
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class LayerWork:
 class Capacity:
     """The largest D of a shape.
 
-    - `constructed`: that explicit weights are known for, at any length and to any error.
+    - `constructed`: that weights are built for here, to any error; at any length, or where `law` says from
+      which. More may exist: with positions and many layers, or in decoders that see them.
     - `trained`: that members of such a shape learnt in the maps, or would by the law that the maps follow.
     - `law`: which law binds, as a formula with its number.
     - `behind_constructed`, `behind_trained`: what stands behind each number.
@@ -61,7 +65,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Shape:
-    """What decides the capacity of a model; every number is checked here."""
+    """What decides the capacity of a model; every number is checked here. `width`: E; None: wide enough."""
 
     layers: int
     heads: int
@@ -71,10 +75,13 @@ class Shape:
     mask: Mask = "full"
     positions: bool = False
     feedforward: bool = False
+    width: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("layers", "heads", "kv_heads", "head_dim"):
-            check_integer(name, getattr(self, name), at_least=1)
+            check_integer(name, getattr(self, name), at_least=1, at_most=LARGEST)
+        if self.width is not None:
+            check_integer("width", self.width, at_least=1)
         if self.heads % self.kv_heads:
             raise expected("kv_heads", f"a divisor of heads = {self.heads}", self.kv_heads)
         check_choice("reading", self.reading, get_args(Reading))
@@ -101,11 +108,13 @@ def capacity(
     mask: Mask = "full",
     positions: bool = False,
     feedforward: bool = False,
+    width: int | None = None,
 ) -> Capacity:
     """The largest D that weights exist for, the largest that training reaches, and the law that binds.
 
     `reading`: in which layers a class token reads, or `last token` for a model that is read at the end of the
-    sequence. `mask`: what tokens see of each other; a class token sees all of them.
+    sequence. `mask`: what tokens see of each other; a class token sees all of them. `width`: E, if it may be
+    too small to hold D numbers.
 
     >>> found = capacity(layers=2, heads=1, head_dim=8)
     >>> found.constructed, found.law
@@ -114,12 +123,20 @@ def capacity(
     8
     """
     kv_heads = heads if kv_heads is None else kv_heads
-    shape = Shape(layers, heads, kv_heads, head_dim, reading, mask, positions, feedforward)
+    shape = Shape(layers, heads, kv_heads, head_dim, reading, mask, positions, feedforward, width)
     blind, law = _blind(shape)
     constructed, law = max((blind, law), _with_positions(shape), key=lambda found: found[0])
-    proven: Evidence = "proven" if layers == 1 else "constructed"
-    mapped = layers <= MAPPED_LAYERS[reading] and blind <= MAPPED_DIMENSION and mask != "window"
-    return Capacity(constructed, blind, law, proven, "mapped" if mapped else "guessed")
+    proven: Evidence = "proven" if layers == 1 and constructed == heads == kv_heads else "constructed"
+    return Capacity(constructed, blind, law, proven, "mapped" if _is_mapped(shape, blind) else "guessed")
+
+
+def _is_mapped(shape: Shape, trained: int) -> bool:
+    """Whether the maps have cells of such shapes, up to this D."""
+    if (shape.reading, shape.mask) not in MAPPED_READINGS or trained > MAPPED_DIMENSION:
+        return False
+    if shape.kv_heads == shape.heads:
+        return shape.layers <= MAPPED_LAYERS[shape.reading]
+    return shape.reading != "last token" and shape.layers <= MAPPED_SHARED_LAYERS and trained <= MAPPED_SHARED
 
 
 def schedule(shape: Shape, dimension: int) -> tuple[LayerWork, ...] | None:
@@ -170,6 +187,8 @@ def _blind(shape: Shape) -> tuple[int, str]:
     most = (2 * shape.layers - 1) * shape.heads
     reached = bisect_left(range(1, most + 1), True, key=lambda dimension: schedule(shape, dimension) is None)
     law, enough = _law_of_heads(shape)
+    if shape.width is not None and shape.width < reached:
+        return shape.width, f"E = {shape.width}: D numbers must fit"
     return reached, f"{law} = {enough}" if reached == enough else f"kv·n = {shape.numbers} numbers a layer"
 
 
@@ -192,10 +211,15 @@ def _with_positions(shape: Shape) -> tuple[int, str]:
     """
     if not shape.positions or shape.layers == 1 or shape.mask != "full" or shape.reading == "last token":
         return 0, ""
+    width = shape.numbers * 6 + 2 if shape.width is None else shape.width
     if shape.feedforward:
-        return shape.numbers, f"kv·n = {shape.numbers}, heads are no limit with positions and feed-forward"
+        # The stream holds five numbers for each coordinate and a constant; T must be at least D.
+        reached = min(shape.numbers, (width - 1) // 5)
+        bound = f"kv·n = {reached}" if reached == shape.numbers else f"E = {width}, five numbers a coordinate"
+        return reached, f"{bound}; heads are no limit with positions and feed-forward, where T >= D"
     most = shape.heads + (shape.reading == "every")
     groups = min(most, shape.head_dim // shape.group_size)
     law = "h² + h" if shape.reading == "every" else "h²"
     bound = f"{law} = {most * shape.heads}" if groups == most else f"kv·n = {shape.numbers} numbers a layer"
-    return groups * shape.heads, f"{bound} with positions"
+    room = width - shape.heads - 2 if shape.width is not None else 3 * groups * shape.heads
+    return min(groups * shape.heads, max(room // 3, 0)), f"{bound} with positions"

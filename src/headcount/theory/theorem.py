@@ -123,8 +123,8 @@ class UpperBound:
 class Conjecture:
     """The paper's conjecture: L*h >= D is needed for several layers. Its constants are unknown.
 
-    It cannot hold for a reader that reads in every layer: explicit weights reach D = (2L - 1)*h there
-    (theory/shape.py).
+    Explicit weights, with entries above 1, reach D = (2L - 1)*h where the reader reads in every layer
+    (theory/shape.py): there L*h >= D is not what decides which D weights exist for.
 
     - `heads_needed`: the fewest heads a layer with L*h >= D.
     - `form`: what is conjectured to hold below that; it has no number to offer.

@@ -125,6 +125,8 @@ def test_every_cell_has_a_name_and_references_of_its_own_kind(name):
             assert reference.layers == 1
             assert reference.heads == heads
     assert len({trials for cell in cells.values() for trials in [cell.trials(SOME)]}) == len(cells)
+    found = [*cells.values(), *(cell.reference(cell.dimension) for cell in cells.values())]
+    assert len({cell.name for cell in found}) == len({cell.trials(SOME) for cell in found})
 
 
 def informative(cell: Cell) -> bool:

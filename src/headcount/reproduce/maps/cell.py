@@ -74,8 +74,9 @@ class Cell:
 
     @property
     def task_name(self) -> str:
-        """The task with D and d."""
-        return f"{self.task.name} D={self.dimension} d={self.task.build().token_dim}"
+        """The task with D and d, and its position sets where it has some."""
+        sets = "".join(f" S={value}" for name, value in self.task.options if name == "positions")
+        return f"{self.task.name} D={self.dimension} d={self.task.build().token_dim}{sets}"
 
     def grid(self, recipe: Recipe) -> Grid:
         """Its members: every rate and seed."""

@@ -15,7 +15,6 @@ Word = Literal["learnt", "not learnt", "cannot tell", "not judged"]
 
 LEARNT, NOT_LEARNT = 1 / 3, 2 / 3
 CLEAR = 30  # e₋ / e₊, below which nothing is judged
-MAX_NAMED = 12
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,6 @@ def word(p: float) -> Word:
 def judged(frame: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
     """One row per cell that has members: its errors, those of its references, p and the verdict."""
     members = {str(name): rows for name, rows in finished(frame).groupby("variant")}
-    counts = frame.groupby("variant").size()
     rows = []
     for cell in cells:
         if cell.name not in members:
@@ -72,15 +70,14 @@ def judged(frame: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
                 "length": cell.length,
                 "steps": cell.steps,
                 "task": cell.task.name,
+                "token_dim": cell.task.build().token_dim,
+                "unusual_task": cell.task.name != "max_sum" or cell.task.build().token_dim < cell.dimension,
                 "dimension": cell.dimension,
                 "min": errors.min(),
                 "median": errors.median(),
-                "members": int(counts[cell.name]),
-                "failed": int(counts[cell.name]) - len(errors),
                 "enough": _lowest(enough),
                 "too_few": _lowest(too_few),
                 "p": p,
-                "median_p": place(_median(own), _lowest(enough), _too_few(cell, too_few)),
                 "verdict": word(p),
                 "predicted": dict(cell.predicted),
             }
@@ -119,7 +116,8 @@ def _apart(
 ) -> tuple[pd.DataFrame, pd.DataFrame | None, pd.DataFrame | None]:
     """The members of a cell and of its two references.
 
-    A cell that is a reference is held against other seeds than its own: it would always agree with itself.
+    They are compared over the same seeds, but for a cell that is a reference itself: it is held against other
+    seeds than its own, since it would always agree with itself.
     """
     own = members[cell.name]
     names = [cell.reference(heads).name for heads in (cell.dimension, cell.dimension - 1) if heads > 0]
@@ -136,14 +134,6 @@ def _lowest(members: pd.DataFrame | None) -> float:
     return np.nan if members is None or members.empty else float(members["test_error"].min())
 
 
-def _median(members: pd.DataFrame) -> float:
-    return np.nan if members.empty else float(members["test_error"].median())
-
-
-def _too_few(cell: Cell, members: pd.DataFrame | None) -> float:
-    return 1.0 if cell.dimension == 1 else _lowest(members)
-
-
 def _of_cells(law: Law, cells: pd.DataFrame, claim: str, *, within: bool) -> Verdict:
     granted = np.array([row[law.rival] for row in cells["predicted"]])
     cells = cells[(cells["dimension"].to_numpy() <= granted) == within]
@@ -156,7 +146,6 @@ def _of_cells(law: Law, cells: pd.DataFrame, claim: str, *, within: bool) -> Ver
     rest = f", {open_} not clear" if open_ else ""
     evidence = f"{len(clear) - len(wrong)} of {len(clear)} judged cells{rest}"
     if len(wrong):
-        named = [f"{row.cell} (p = {row.p:.2f})" for row in wrong.head(MAX_NAMED).itertuples()]
-        more = f" and {len(wrong) - MAX_NAMED} more" if len(wrong) > MAX_NAMED else ""
-        evidence += f"; not so: {'; '.join(named)}{more}"
+        named = [f"{row.cell} (p = {row.p:.2f})" for row in wrong.itertuples()]
+        evidence += f"; not so: {'; '.join(named)}"
     return Verdict(claim, wrong.empty, evidence)

@@ -13,6 +13,7 @@ from headcount.reproduce.maps.depth import LONGER, READING
 from headcount.reproduce.maps.item import map_item
 from headcount.reproduce.maps.judging import Law
 from headcount.reproduce.recipe import Recipe
+from headcount.theory.plan import divisors
 from headcount.theory.shape import Reading, capacity
 from headcount.trials.task_choice import TaskChoice
 
@@ -20,11 +21,6 @@ DIMENSIONS = (2, 3, 4, 6, 8)
 TOKEN_DIM = 8
 QUERIES, NUMBERS, SPANS = "h", "min(h, kv·n)", "h and shares of the span"
 SCHEDULE, SUMS = "schedule", "schedule for sums"
-
-
-def divisors(number: int) -> list[int]:
-    """All of them, in order."""
-    return [part for part in range(1, number + 1) if number % part == 0]
 
 
 def shared(task: TaskChoice, heads: int, kv_heads: int, head_dim: int, *, span: int, family: str) -> Cell:

@@ -36,9 +36,13 @@ from headcount.theory.constructions.stacked import (
     by_span,
     one_at_a_time,
 )
+from headcount.theory.search import HEADROOM
 from headcount.theory.shape import Mask, Reading, Shape, capacity, schedule
+from headcount.validation import check_integer
 
 _POINTS = 512
+MAX_LAYERS = 100
+_MAX_DEALT = 12  # coordinates: beyond this, shares are not searched for
 _DEPENDENT = 1e-8  # of the largest singular value: below this a direction is rounding
 
 
@@ -101,9 +105,9 @@ def specialise_shape(
     model = _model(task, shape, plan, stream, blocks, readout, beta, length)
     inside = max(int(mask.sum()) for mask in sets)
     outside = length - min(int(mask.sum()) for mask in sets)
-    fitted = not (readout.proven and all(net.proven for net in psis))
+    fitted = not (readout.proven and all(net.proven for net in psis)) or _residual(plan) > 0
     parts = {
-        "networks of the f_i": steepness * swelling * max(net.error for net in psis),
+        "networks of the f_i": steepness * (swelling * max(net.error for net in psis) + _residual(plan)),
         "softened minimum": steepness * (inside - 1) / (e * beta),
         "tokens outside the position sets": steepness * leak(outside, beta, GATE),
         "network of F_0": readout.error,
@@ -134,6 +138,10 @@ def _shape(
 ) -> Shape:
     """The shape that was asked for, with numbers enough where their number was left open."""
     mask: Mask = "causal" if reading == "last token" else "full"
+    for name, number in (("heads", heads), ("kv_heads", kv_heads), ("head_dim", head_dim)):
+        if number is not None:
+            check_integer(name, number, at_least=1)
+    check_integer("layers", layers, at_least=1, at_most=MAX_LAYERS)
 
     def of(heads: int) -> Shape:
         numbers = head_dim or (3 + positions * heads) * (heads // (kv_heads or heads)) + task.dimension
@@ -187,9 +195,12 @@ def _dealt(
 
     With position sets a head's scores are not functions of the token alone, and every f_i needs a number.
     """
-    if shape.layers > 1 or gated or task.dimension > shape.heads or shape.reading == "last token":
+    dimension = task.dimension
+    if shape.layers > 1 or gated or dimension > min(shape.heads, _MAX_DEALT) or shape.reading == "last token":
         return None
     values = _values(coordinates)
+    if rank_of(values) in (dimension, *range(shape.numbers + 1, dimension)):
+        return None  # independent, or more of them than there are numbers
     shares = deal(values, shape)
     if shares is None:
         return None
@@ -266,9 +277,16 @@ def _forms(values: Float[np.ndarray, "point coordinate"], shares: list[list[int]
                 forms[coordinate] = Form({coordinate: 1.0}, 0.0)
         for coordinate in set(share) - set(basis):
             table = np.column_stack([values[:, basis], np.ones(len(values))])
-            *weights, constant = np.linalg.lstsq(table, values[:, coordinate], rcond=None)[0]
-            forms[coordinate] = Form(dict(zip(basis, map(float, weights), strict=True)), float(constant))
+            *weights, constant = solution = np.linalg.lstsq(table, values[:, coordinate], rcond=None)[0]
+            error = HEADROOM * float(np.abs(table @ solution - values[:, coordinate]).max())
+            combined = dict(zip(basis, map(float, weights), strict=True))
+            forms[coordinate] = Form(combined, float(constant), error)
     return tuple(forms[coordinate] for coordinate in range(values.shape[1]))
+
+
+def _residual(plan: Blueprint) -> float:
+    """How far a coordinate may be from its combination of others, as far as was seen."""
+    return max((form.error for form in plan.forms), default=0.0)
 
 
 def _stream(plan: Blueprint, dimension: int) -> Stream:

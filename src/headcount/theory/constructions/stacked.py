@@ -148,10 +148,11 @@ def _look(
 
 @dataclass(frozen=True)
 class Form:
-    """psi_i = Σ_k weights[k] · psi_k + constant, over the coordinates of a basis."""
+    """psi_i = Σ_k weights[k] · psi_k + constant, over the coordinates of a basis, up to `error`."""
 
     weights: dict[int, float]
     constant: float
+    error: float = 0.0
 
 
 def by_span(shape: Shape, shares: Sequence[Sequence[int]], forms: Sequence[Form]) -> Layer:
