@@ -18,8 +18,11 @@ def collisions_chart(found: Sequence[dict[str, Any]], *, dimension: int, title: 
     """Two panels over the heads, a line per length: the gap, and the Lipschitz constant that it asks for.
 
     Full lines are the largest of pairs like the data, dotted ones their median, broken ones the largest of
-    pairs anywhere; a rule marks h = D. `found` is a list of rows as `Collisions.to_json` writes them.
+    pairs anywhere; a rule marks h = D, or with several layers the fewest heads whose `capacity` is D. `found` is
+    a list of rows as `Collisions.to_json` writes them.
     """
+    reaching = {row["heads"] for row in found if row.get("capacity", row["heads"]) >= dimension}
+    enough = min(reaching, default=dimension)
     rows, medians = [], []
     for row in found:
         place = {"heads": row["heads"], "length": row["length"]}
@@ -30,8 +33,8 @@ def collisions_chart(found: Sequence[dict[str, Any]], *, dimension: int, title: 
     return calm(
         alt.HConcatChart(
             hconcat=[
-                _panel(rows + medians, "gap", "target gap at one representation, in deviations", dimension),
-                _panel(rows, "lipschitz", "Lipschitz constant needed by a readout, at least", dimension),
+                _panel(rows + medians, "gap", "target gap at one representation, in deviations", enough),
+                _panel(rows, "lipschitz", "Lipschitz constant needed by a readout, at least", enough),
             ],
             spacing=36,
             title=headline(
@@ -43,9 +46,9 @@ def collisions_chart(found: Sequence[dict[str, Any]], *, dimension: int, title: 
     )
 
 
-def _panel(rows: list[dict[str, Any]], value: str, title: str, dimension: int) -> alt.LayerChart:
+def _panel(rows: list[dict[str, Any]], value: str, title: str, enough: int) -> alt.LayerChart:
     lengths = sorted({row["length"] for row in rows})
-    heads = alt.X("heads:O", title=HEADS, axis=cell_axis(dimension))
+    heads = alt.X("heads:O", title=HEADS, axis=cell_axis(enough, words=" reaches D"))
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=heads,
         y=decades(pd.Series([row[value] for row in rows])).axis(f"{value}:Q", title),
@@ -56,8 +59,8 @@ def _panel(rows: list[dict[str, Any]], value: str, title: str, dimension: int) -
         ),
         tooltip=["heads:O", "length:O", "where:N", alt.Tooltip(f"{value}:Q", format=".3g")],
     )
-    enough = (
-        alt.Chart(alt.InlineData(values=[{"heads": dimension}]))
+    rule = (
+        alt.Chart(alt.InlineData(values=[{"heads": enough}]))
         .mark_rule(strokeDash=[2, 3], opacity=0.5, color=INK)
         .encode(x=heads)
     )
@@ -70,4 +73,4 @@ def _panel(rows: list[dict[str, Any]], value: str, title: str, dimension: int) -
         )
     )
     points = base.mark_point(size=40, filled=True, opacity=1).encode(detail="where:N")
-    return alt.LayerChart(layer=[enough, lines, points], width=WIDTH, height=HEIGHT)
+    return alt.LayerChart(layer=[rule, lines, points], width=WIDTH, height=HEIGHT)

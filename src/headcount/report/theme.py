@@ -141,9 +141,10 @@ def mark_dimension(dimension: int | None, *, words: str = " = D") -> str:
     return f"datum.value === {dimension} ? datum.label + '{words}' : datum.label"
 
 
-def cell_axis(dimension: int | None = None) -> alt.Axis:
+def cell_axis(dimension: int | None = None, *, words: str = " = D") -> alt.Axis:
     """An axis of single values, such as numbers of heads, without ticks; that which is D is marked."""
-    return alt.Axis(labelAngle=0, labelExpr=mark_dimension(dimension), ticks=False, labelPadding=6)
+    label = mark_dimension(dimension, words=words)
+    return alt.Axis(labelAngle=0, labelExpr=label, ticks=False, labelPadding=6)
 
 
 def headline(text: str, subtitle: str) -> alt.TitleParams:
