@@ -18,8 +18,8 @@ def collisions_chart(found: Sequence[dict[str, Any]], *, dimension: int, title: 
     """Two panels over the heads, a line per length: the gap, and the Lipschitz constant that it asks for.
 
     Full lines are the largest of pairs like the data, dotted ones their median, broken ones the largest of
-    pairs anywhere; a rule marks h = D, or with several layers the fewest heads whose `capacity` is D. `found` is
-    a list of rows as `Collisions.to_json` writes them.
+    pairs anywhere; a rule marks h = D, or with several layers the fewest heads whose `capacity` is D. `found`
+    is a list of rows as `Collisions.to_json` writes them.
     """
     reaching = {row["heads"] for row in found if row.get("capacity", row["heads"]) >= dimension}
     enough = min(reaching, default=dimension)
