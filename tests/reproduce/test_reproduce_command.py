@@ -8,7 +8,7 @@ import pytest
 from tiny import TINY_TRAINING
 
 from headcount.reproduce import recipe as recipes
-from headcount.reproduce.item import ITEMS, REAL_ITEMS
+from headcount.reproduce.item import ITEMS, MAPS, REAL_ITEMS
 from headcount.trials.training import Training
 
 
@@ -40,7 +40,7 @@ def test_the_list_names_every_item(called, capsys):
     shown = capsys.readouterr().out
     assert all(name in shown for name in ITEMS)
     assert called("reproduce", "--list", "--json") == 0
-    assert {*ITEMS, *REAL_ITEMS} == set(json.loads(capsys.readouterr().out))
+    assert {*ITEMS, *MAPS, *REAL_ITEMS} == set(json.loads(capsys.readouterr().out))
 
 
 @pytest.mark.parametrize("name", ["table9", ""])

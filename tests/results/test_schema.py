@@ -19,6 +19,12 @@ LATER = (
     ("training", "loss", "squared"),
     ("architecture", "class_reads", "last"),
     ("architecture", "positions_start", "drawn"),
+    ("architecture", "reader", "class token"),
+    ("architecture", "causal", False),
+    ("architecture", "window", None),
+    ("architecture", "stride", None),
+    ("architecture", "global_tokens", 0),
+    ("architecture", "residual_width", None),
 )
 TRIALS = {
     "task": tiny_grid().trials()[0],

@@ -50,7 +50,7 @@ def test_costs_of_layers_are_part_of_the_whole(name):
 
 def test_a_model_reaches_what_its_shape_reaches_with_positions_and_feedforward():
     own = model_config(BERT).sized()
-    sizes = {"layers": 12, "heads": 12, "head_dim": 64}
+    sizes = {"layers": 12, "heads": 12, "head_dim": 64, "width": 768}
     assert own.reach == capacity(**sizes, positions=True, feedforward=True)
     assert own.trained_law == capacity(**sizes).law
     read_last = model_config(BERT).sized(decoder=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from headcount.theory.shape import LARGEST as LARGEST_SHAPE
 from headcount.theory.shape import Capacity, Reading, capacity
 from headcount.theory.theorem import (
     CONSTANT,
@@ -114,9 +115,14 @@ def bounds(
         enough_heads=enough_heads(setting),
         wide_head=wide_head(setting),
         conjecture=conjecture(setting),
-        capacities={reading: _capacity(setting, reading) for reading in READINGS},
+        capacities={reading: _capacity(setting, reading) for reading in READINGS if _is_a_model(setting)},
         uniqueness=uniqueness(dimension=setting.dimension, length=setting.length),
     )
+
+
+def _is_a_model(setting: Setting) -> bool:
+    """Whether its sizes are those that a capacity can be asked for."""
+    return max(setting.layers, setting.heads, setting.head_dim) <= LARGEST_SHAPE
 
 
 def _capacity(setting: Setting, reading: Reading) -> Capacity:

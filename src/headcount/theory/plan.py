@@ -301,9 +301,14 @@ def _heads(depth: Depth) -> dict[str, Any]:
     return {
         "layers": depth.layers,
         "heads": trained and trained.shape.heads,
-        "behind": trained and trained.reach.behind_trained,
+        "behind": trained and _unshared(trained.shape).behind_trained,
         "constructed_heads": constructed and constructed.shape.heads,
     }
+
+
+def _unshared(shape: Shape) -> Capacity:
+    """What the shape reaches where every head has keys and values of its own."""
+    return capacity(**asdict(replace(shape, kv_heads=shape.heads)))
 
 
 def divisors(number: int) -> list[int]:
