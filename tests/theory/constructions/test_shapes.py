@@ -10,7 +10,7 @@ from headcount.errors import InvalidInput
 from headcount.tasks.library import bowls, extremes, max_sum, product
 from headcount.theory.constructions.composed import readout_of
 from headcount.theory.constructions.coordinates import Outer, coordinates_of
-from headcount.theory.constructions.shaped import deal, rank_of
+from headcount.theory.constructions.span import deal, rank_of
 from headcount.theory.constructions.specialise import specialise
 from headcount.theory.shape import Shape, capacity
 
