@@ -81,12 +81,12 @@ def measured(tasks: Sequence[Known], end: float, *, alone: bool) -> Iterator[dic
         for data in drawn(tasks)
     ]
     began = time.perf_counter()
-    _train(studies, end)
+    train(studies, end)
     spent = time.perf_counter() - began if alone else 0.0  # what was finished before counts as it did then
     # The reversal score wants a second length; that is no part of what the estimate costs.
     halves = drawn([replace(task, length=task.length // 2) for task in tasks])
     longer = [replace(study, half=half) for study, half in zip(studies, halves, strict=True)]
-    _train(longer, end)
+    train(longer, end)
     for task, study, twice in zip(tasks, studies, longer, strict=True):
         if time.perf_counter() < end:
             row = _row(task, study, twice)
@@ -99,7 +99,7 @@ def drawn(tasks: Sequence[Known]) -> list[DataSet]:
         return list(pool.map(lambda task: task.data(), tasks))
 
 
-def _train(studies: Sequence[Study], end: float) -> None:
+def train(studies: Sequence[Study], end: float) -> None:
     """All stages of all studies, those of one turn in one run."""
     while time.perf_counter() < end:
         stages = [stage for study in studies if (stage := study.next_stage()) is not None]

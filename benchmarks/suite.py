@@ -1,0 +1,162 @@
+"""How often is the estimate right on tasks unlike any that it was made with?
+
+    python benchmarks/suite.py mending       the half that rules may be changed by
+    python benchmarks/suite.py held-out      the other half: to be run once, when no rule will be changed
+    python benchmarks/suite.py HALF --summary   the summary again, from the results
+
+All tasks of a half go through their stages together, so that members of different tasks share programs; what
+a task took is its members' share of their packs. Members are kept in runs/suite: what is there is not trained
+again. Results go to benchmarks/results/suite-HALF.json (-cpu on a CPU), a row for each task.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from dimension import train
+from recording import RESULTS, about, parser_of, write_json
+from scipy.stats import binomtest
+from suite_held_out import HELD_OUT
+from suite_mending import MENDING
+from unseen import Unseen
+
+from headcount.estimate.curve import Point
+from headcount.estimate.evidence import estimate_of
+from headcount.estimate.members import FinishedMembers
+from headcount.estimate.study import Study
+from headcount.estimate.verdict import Estimate
+from headcount.results.store import Store
+from headcount.trials.machine import this_machine
+
+WORK = Path("runs/suite")
+HALVES = {"mending": MENDING, "held-out": HELD_OUT}
+
+
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("half", choices=list(HALVES))
+    parser.add_argument("--summary", action="store_true")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="stop then; run again to go on")
+    parser.add_argument("--out", type=Path, help="the results file")
+    parser.add_argument("--work", type=Path, default=WORK, help="the folder of the members")
+    chosen = parser.parse_args()
+    ending = "-cpu" if this_machine().kind == "cpu" else ""
+    path = chosen.out or RESULTS / f"suite-{chosen.half}{ending}.json"
+    if not chosen.summary:
+        rows = measured(HALVES[chosen.half], chosen.work, time.perf_counter() + chosen.seconds)
+        if not rows:
+            sys.exit("Not finished yet.")
+        write_json(
+            path, {**about(), "summary": list(summary(rows)), "tasks": rows}, indent=1, allow_nan=False
+        )
+    print("\n".join(summary(json.loads(path.read_text())["tasks"])))
+
+
+def measured(tasks: Sequence[Unseen], folder: Path, end: float) -> list[dict[str, Any]]:
+    """A row for each task; none if the time was up before."""
+    finished = FinishedMembers(Store(folder))
+    studies = [
+        replace(Study.of(task.data(), folder, max_heads=8, positions=True, seed=0), finished=finished)
+        for task in tasks
+    ]
+    train(studies, end)
+    if time.perf_counter() > end:
+        return []
+    return [row_of(task, study) for task, study in zip(tasks, studies, strict=True)]
+
+
+def row_of(task: Unseen, study: Study) -> dict[str, Any]:
+    early, found = study.early_estimate(), estimate_of(study)
+    row = {
+        **{name: getattr(task, name) for name in ("kind", "name", "why", "unsure", "control")},
+        "right": list(task.right),
+        **{name: getattr(task, name) for name in ("length", "samples", "noise", "labels")},
+        "judged": judged(task, found),
+        **{name: getattr(found, name) for name in ("dimension", "interval", "verdict", "recommended_heads")},
+        "sentence": found.sentence,
+        "reasons": list(found.reasons),
+        "early": early.dimension,
+        "early_interval": early.interval,
+        "positions": study.positions_used,
+        "seconds": round(float(study.frame()["seconds"].sum()), 1),
+        "probabilities": found.probabilities,
+        "errors": [asdict(point) for point in found.errors],
+        "distances": [asdict(point) for point in found.distances],
+        "salience": found.evidence["salience"],
+        "collisions": found.evidence["collisions"],
+        "baselines": {
+            "largest fall of log error": largest_fall(found.errors),
+            "largest fall of log distance": largest_fall(found.distances),
+            "first h within 10% of the best": within_a_tenth(found),
+        },
+    }
+    print(
+        f"{row['judged']:7s} {task.name:45s} {task.right}: {found.dimension} {found.interval}",
+        file=sys.stderr,
+    )
+    return row
+
+
+def judged(task: Unseen, found: Estimate) -> str:
+    """`right`; `wrong` where the interval holds a right answer; `missed` where it does not."""
+    if found.dimension is None:
+        return "right" if task.unsure or task.right == (0,) else "unsure"
+    if found.dimension in task.right:
+        return "right"
+    low, high = found.interval or (0, 0)
+    return "wrong" if any(low <= answer <= high for answer in task.right) else "missed"
+
+
+def largest_fall(points: Sequence[Point]) -> int:
+    """The head count after the largest fall of the log; 1 where nothing falls to half."""
+    logs = np.log([max(point.value, 1e-12) for point in points])
+    falls = logs[:-1] - logs[1:]
+    place = int(falls.argmax())
+    return points[place + 1].heads if falls[place] > np.log(2) else 1
+
+
+def within_a_tenth(found: Estimate) -> int:
+    lowest = min(point.value for point in found.errors)
+    return next(point.heads for point in found.errors if point.value <= 1.1 * lowest)
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Shares that are right, missed and unsure; false alarms; the baselines."""
+    yield f"right: {share(row['judged'] == 'right' for row in rows)}"
+    for name, word in (
+        ("wrong, but inside the interval", "wrong"),
+        ("missed", "missed"),
+        ("cannot tell", "unsure"),
+    ):
+        such = [row["name"] for row in rows if row["judged"] == word]
+        yield f"{name}: {len(such)} of {len(rows)}{': ' if such else ''}{', '.join(such)}"
+    controls = [row for row in rows if row["control"]]
+    alarms = [row["name"] for row in controls if row["verdict"] == "retrieval"]
+    yield f"controls called a retrieval of more: {len(alarms)} of {len(controls)} {', '.join(alarms)}"
+    tasks = [row for row in rows if not row["control"]]
+    yield f"tasks that are no controls: right {share(row['judged'] == 'right' for row in tasks)}"
+    for baseline in rows[0]["baselines"]:
+        hits = share(
+            row["baselines"][baseline] in (row["right"] or [1]) for row in rows if row["right"] != [0]
+        )
+        yield f"{baseline}: {hits}"
+    early = share(row["early"] in row["right"] for row in rows if row["right"] != [0])
+    yield f"first guess after a tenth of the training: {early}"
+    seconds = [row["seconds"] for row in rows]
+    yield f"seconds a task: median {np.median(seconds):.0f}, all {sum(seconds):,.0f}"
+
+
+def share(hits: Iterator[bool]) -> str:
+    """How many of how many, with a 95% interval."""
+    found = list(hits)
+    low, high = binomtest(sum(found), len(found)).proportion_ci(0.95)
+    return f"{sum(found)} of {len(found)} ({sum(found) / len(found):.0%}; {low:.0%} to {high:.0%})"
+
+
+if __name__ == "__main__":
+    main()
