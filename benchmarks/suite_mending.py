@@ -104,7 +104,7 @@ def interactions() -> Iterator[Unseen]:
 
 
 def whole_numbers() -> Iterator[Unseen]:
-    for kinds, dimension, length, samples in ((40, 3, 16, 8_000), (10, 2, 6, 6_000), (200, 2, 12, 12_000)):
+    for kinds, dimension, length, samples in ((40, 3, 16, 8_000), (10, 2, 6, 6_000), (300, 2, 12, 12_000)):
         yield Unseen(
             "whole numbers",
             name=f"{dimension} scores of {kinds} kinds",
