@@ -54,7 +54,7 @@ def test_the_output_fits_a_terminal(called, capsys, tmp_path):
     printed = capsys.readouterr()
     assert "test error" in printed.out and "Page: " in printed.out
     assert all(len(line) <= 80 for line in printed.out.splitlines() if "Page" not in line)
-    assert "A first look" in printed.err and "So far: " in printed.err
+    assert "A first look" in printed.err and "First guess: " in printed.err
     assert "Do positions help?" not in printed.err
     written = json.loads((tmp_path / "out" / "estimate.json").read_text())
     assert {row["heads"] for row in written["evidence"]["length"]["slopes"]} <= {1, 2, 3}

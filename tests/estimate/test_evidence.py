@@ -5,13 +5,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from small_study import train_all
+from test_curve import sweep
 
 from headcount.data.arrays import data_set
 from headcount.estimate import evidence
+from headcount.estimate.adjustments import (
+    LARGE_FALL,
+    adjust_for_collisions,
+    adjust_for_pooling,
+    adjust_for_salience,
+)
 from headcount.estimate.collisions import CollisionGaps, can_be_moved, collision_gaps
 from headcount.estimate.members import MemberRecipe
 from headcount.estimate.study import Study
-from headcount.estimate.verdict import Estimate, adjust_for_collisions, adjust_for_salience
+from headcount.estimate.verdict import Estimate, decide
 from headcount.models.transformer import Transformer
 from headcount.results.store import Store
 from headcount.tasks.library import bowls
@@ -38,6 +45,32 @@ def test_far_fewer_tokens_than_heads_contradict_the_sweep():
     assert (found.dimension, found.verdict, found.recommended_heads) == (None, "cannot tell", None)
     assert "2 tokens" in found.sentence and "the sweep gives D = 7" in found.sentence
     assert adjust_for_salience(seven, tokens=5).dimension == 7
+
+
+def test_a_target_that_moves_with_every_token_and_hardly_falls_needs_one_head():
+    found = decide(sweep(3))
+    here = found.errors[2]
+    flat = replace(found, errors=tuple(replace(here, heads=h) for h in range(1, 9)))
+    assert adjust_for_pooling(flat, 0.3, count=10, recommended=1) is flat
+    # A sequence of four tokens, three of which are retrieved.
+    assert adjust_for_pooling(flat, 1.0, count=4, recommended=1) is flat
+    seen = adjust_for_pooling(flat, 0.9, count=14, recommended=2)
+    assert (seen.dimension, seen.interval, seen.verdict) == (1, (1, 1), "one head is enough")
+    assert seen.recommended_heads == 2 and "pools" in seen.sentence
+    assert seen.probabilities[1] == 1 and sum(seen.probabilities.values()) == 1
+    alone = decide(sweep(1))
+    assert adjust_for_pooling(alone, 1.0, count=16, recommended=1) is alone
+
+
+@pytest.mark.parametrize("dimension", [2, 4])
+def test_pooling_never_overrides_a_large_fall(dimension):
+    found = decide(sweep(dimension))
+    errors = {point.heads: point.value for point in found.errors}
+    assert errors[dimension - 1] > LARGE_FALL * errors[dimension]
+    seen = adjust_for_pooling(found, 1.0, count=16, recommended=1)
+    assert (seen.dimension, seen.verdict, seen.pools) == (dimension, "retrieval", True)
+    assert seen.recommended_heads == dimension and "averages" in seen.sentence
+    assert seen.interval == ((3, 4) if dimension == 4 else (2, 2)), "the average may need no head of its own"
 
 
 def pair(heads, gap, agreed=16):

@@ -71,7 +71,7 @@ class HeadCount:
     - `interval_`: 95% interval of D, as (low, high), or None.
     - `recommended_heads_`: how many heads to use, or None.
     - `estimate_`: the whole `Estimate`, with curves, evidence and reasons.
-    - `early_estimate_`: the one after a tenth of the training.
+    - `early_estimate_`: a first guess, after a tenth of the training; nothing calibrates it.
     """
 
     dimension_: int | None

@@ -60,7 +60,7 @@ def estimate(
     for stage in study.stages():
         if study.has_quick_sweep and not early_shown:
             early_shown = True
-            _say(f"So far: {study.early_estimate().sentence}", quiet=as_json)
+            _say(f"First guess: {study.early_estimate().sentence}", quiet=as_json)
         _say(stage.name, quiet=as_json)
         train_in_view(stage.trials, study.store, command=command, quiet=as_json, keep_models=True)
     found = replace(estimate_of(study), seconds=time.perf_counter() - began)

@@ -8,16 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from headcount.estimate.adjustments import adjust_for_collisions, adjust_for_pooling, adjust_for_salience
 from headcount.estimate.lengths import over_groups, over_two
 from headcount.estimate.salience import FAINT, GOOD_FIT, QUANTILE, SALIENT, Salience, salience
 from headcount.estimate.study import Study
-from headcount.estimate.verdict import (
-    Estimate,
-    adjust_for_collisions,
-    adjust_for_pooling,
-    adjust_for_salience,
-    decide,
-)
+from headcount.estimate.verdict import Estimate, decide, recommended_heads, without_doubtful_retrieval
 from headcount.models.architecture import Architecture
 from headcount.theory.plan import heads_by_layers
 from headcount.trials.machine import this_machine
@@ -33,8 +28,11 @@ def estimate_of(study: Study) -> Estimate:
     matter = salience_of(study)
     faint = matter.counts(FAINT)
     share = float(np.median(faint / study.test_sequences(len(faint))[1].sum(axis=1)))
-    found = decide(study.curve(study.sweep().trials))
-    found = adjust_for_pooling(found, share, count=float(np.median(faint)))
+    curve = study.curve(study.sweep().trials)
+    found = decide(curve)
+    if found.dimension is not None:
+        one = recommended_heads(1, curve)
+        found = adjust_for_pooling(found, share, count=float(np.median(faint)), recommended=one)
     lowest = min((point.value for point in found.errors), default=np.inf)
     fits = not study.data.classes and lowest < GOOD_FIT
     tokens = matter.typical(SALIENT, QUANTILE)
@@ -53,7 +51,7 @@ def estimate_of(study: Study) -> Estimate:
         "collisions": [asdict(pair) for pair in pairs],
         "length": by_length(study),
     }
-    found = adjust_for_collisions(found, pairs)
+    found = without_doubtful_retrieval(adjust_for_collisions(found, pairs))
     evidence["shapes"] = None if found.dimension is None else heads_by_layers(found.dimension)
     return replace(found, evidence=evidence, machine=this_machine().name)
 

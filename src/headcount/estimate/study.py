@@ -2,7 +2,7 @@
 
     1. Positions. The widest members with and without them: they are used only where they help.
     2. A quick sweep over all head counts, with a tenth of the steps: the early estimate.
-    3. The sweep proper, of the head counts that the early estimate leaves open, and of the widest.
+    3. The sweep proper, of the head counts that the early estimate leaves open, of one head and the widest.
 
 On a GPU, where one more program costs more than many more members, 2 answers 1 too, and 3 has all head counts
 and enough starts not to need another try.
@@ -99,7 +99,7 @@ class Study:
             before = stage
 
     def early_estimate(self) -> Estimate:
-        """The estimate from the quick sweep."""
+        """A first guess, from the quick sweep, that decides where to look closer; nothing calibrates it."""
         return decide(self.curve(self.quick_sweep().trials), law=EARLY)
 
     @property
@@ -175,12 +175,12 @@ class Study:
         return Stage("A first look at all head counts", tuple(trials))
 
     def sweep(self) -> Stage:
-        """The sweep proper: it grows until D and its neighbours are in it."""
+        """The sweep proper: it grows until D and its neighbours are in it; one head is always among them."""
         heads = set(self._all_heads)
         interval = None if self.thorough else self.early_estimate().interval
         if interval is not None:
             around = range(interval[0] - 1, interval[1] + 2)
-            heads &= {*around, self.recipe.max_heads - 1, self.recipe.max_heads}
+            heads &= {1, *around, self.recipe.max_heads - 1, self.recipe.max_heads}
         recipe = replace(self.recipe, positions=self.positions_used)
         challenged: set[int] = set()
         trials = self._with_another_try(recipe, sorted(heads))

@@ -1,8 +1,7 @@
 """From the curves of a head sweep to a dimension, an interval and a recommendation."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -12,20 +11,15 @@ from scipy.special import expit
 from headcount.estimate.curve import Curve, Point, typical, values
 from headcount.version import __version__
 
-if TYPE_CHECKING:
-    from headcount.estimate.collisions import CollisionGaps
-
 VerdictWord = Literal["retrieval", "one head is enough", "cannot tell"]
 
 LEARNT_NOTHING = 0.97  # above this error a member has learnt nothing from x
 CONFIDENCE = 0.95
 WIDEST = 4  # an interval with more values than this decides nothing
-POOLING = 0.8  # of the tokens: a target that depends on this share pools
-NEAR = 2  # more tokens than D + this matter only to a target that pools
-WIDER = 3  # times the gap of D heads: a gap of D − 1 heads that confirms D
 GOOD_ENOUGH = 2e-3  # below this error a further fall is ignored
 A_FALL, TWO_FALLS = 1.1, 1.35  # ratios of errors over one head count and over two: the error still falls
-NEAR_THE_BEST = 1.5  # times the lowest error: close enough to be recommended
+NEAR_THE_BEST = 2  # times the lowest error: close enough to be recommended
+HARDLY_AN_ERROR = 1e-3  # of the variance: a difference that nobody needs another head for
 # The parameter in a reason that recommends more heads; the command line words it as its option.
 PARAMETER, MAX_HEADS = "max_heads=", 32
 # Of the law of distances.
@@ -43,6 +37,7 @@ class Estimate:
     - `probabilities`: of every D.
     - `errors`, `distances`: the two curves over the number of heads.
     - `reasons`: why, and what to try next; the first one explains the verdict.
+    - `pools`: whether the target also averages over its tokens; the average then counts as one of D.
     """
 
     dimension: int | None
@@ -56,6 +51,7 @@ class Estimate:
     evidence: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     machine: str = ""
+    pools: bool = False
 
     @property
     def sentence(self) -> str:
@@ -65,12 +61,16 @@ class Estimate:
         low, high = self.interval
         if self.dimension == 1:
             span = "" if high == 1 else f" (95% interval of D: {low} to {high})"
-            return f"One head is enough{span}: {self.reasons[0]}"
+            better = f", though {self.recommended_heads} do better" if self.recommended_heads != 1 else ""
+            return f"One head is enough{span}{better}: {self.reasons[0]}"
         span = f"95% interval: {low} alone" if low == high else f"95% interval: {low} to {high}"
-        return (
-            f"This task retrieves D = {self.dimension} things at once ({span}): "
-            f"give it {self.recommended_heads} heads."
+        things = f"D = {self.dimension} things at once"
+        what = (
+            f"averages over its tokens and retrieves: {things}, the average among them"
+            if self.pools
+            else f"retrieves {things}"
         )
+        return f"This task {what} ({span}): give it {self.recommended_heads} heads."
 
     def to_json(self) -> dict[str, Any]:
         """The content of estimate.json."""
@@ -80,6 +80,7 @@ class Estimate:
             "interval": list(self.interval) if self.interval else None,
             "verdict": self.verdict,
             "recommended_heads": self.recommended_heads,
+            "pools": self.pools,
             "evidence": {
                 "sweep": {
                     "probabilities": {str(heads): chance for heads, chance in self.probabilities.items()},
@@ -145,106 +146,56 @@ EARLY, FINAL = DimensionLaw(-5.4, 1.5, 2.1, 5.0), DimensionLaw(-5.7, 2.1, 4.5, 0
 def decide(curve: Curve, *, law: DimensionLaw = FINAL) -> Estimate:
     """The estimate from the curves alone."""
     errors, distances = tuple(curve.errors()), tuple(curve.distances())
-    unsure = Estimate(None, None, "cannot tell", None, {}, errors, distances, ())
+    nothing = Estimate(None, None, "cannot tell", None, {}, errors, distances, ())
     if len(errors) < 2:
         reason = f"models of only {len(errors)} head counts were trained without diverging; two are needed."
-        return replace(unsure, reasons=(reason,))
+        return replace(nothing, reasons=(reason,))
     lowest = min(point.value for point in errors)
     if min(point.high for point in errors) > LEARNT_NOTHING:
         reason = (
             f"no model learnt anything: the lowest error is {lowest:.2f}, and ignoring x has 1. "
             "More data, longer training or other features may help."
         )
-        return replace(unsure, reasons=(reason,))
+        return replace(nothing, reasons=(reason,))
     probabilities = law.probabilities(curve)
     interval = _interval(probabilities)
-    unsure = replace(unsure, interval=interval, probabilities=probabilities)
+    nothing = replace(nothing, interval=interval, probabilities=probabilities)
     dimension = max(probabilities, key=lambda heads: probabilities[heads])
     if interval[1] - interval[0] >= WIDEST:
         reason = f"the curves fit any D from {interval[0]} to {interval[1]}. More data may help."
-        return replace(unsure, reasons=(reason,))
+        return replace(nothing, reasons=(reason,))
     most = curve.heads[-1]
     if dimension == most or _still_falls(curve):
         reason = f"the error still falls at {most} heads, the most that were tried, so D may be larger."
         advice = f"try more heads: {PARAMETER}{min(2 * most, MAX_HEADS)}."
-        return replace(unsure, reasons=(reason, advice) if most < MAX_HEADS else (reason,))
+        return replace(nothing, reasons=(reason, advice) if most < MAX_HEADS else (reason,))
     word: VerdictWord = "one head is enough" if dimension == 1 else "retrieval"
-    recommended = _recommended(dimension, curve)
-    reason = _reason(dimension, errors, distances)
-    return Estimate(dimension, interval, word, recommended, probabilities, errors, distances, (reason,))
+    recommended = recommended_heads(dimension, curve)
+    reasons = (_reason(dimension, errors, distances), *_why_more(dimension, recommended, errors))
+    found = Estimate(dimension, interval, word, recommended, probabilities, errors, distances, reasons)
+    return without_doubtful_retrieval(found)
 
 
-def adjust_for_pooling(found: Estimate, share: float, *, count: float) -> Estimate:
-    """One head is enough where this share of all tokens, `count` of them, matters: such a target pools.
-
-    Its curves fall a little because more heads approximate the pooling better, not because of retrieval. In a
-    sequence hardly longer than D, nearly all tokens matter to retrieval too.
-    """
-    if found.dimension is None or found.dimension == 1 or share < POOLING or count <= 2 * found.dimension:
+def without_doubtful_retrieval(found: Estimate) -> Estimate:
+    """An interval that holds 1 does not say that anything is retrieved: then the answer is "cannot tell"."""
+    if found.dimension is None or found.dimension == 1 or found.interval is None or found.interval[0] > 1:
         return found
     reason = (
-        f"{share:.0%} of the tokens matter at once, so the target pools over its sequence and retrieves "
-        f"nothing; that the error still falls at {found.dimension} heads is an effect of model size."
+        f"D = {found.dimension} is the likeliest, but one head may be enough too: the interval is "
+        f"{found.interval[0]} to {found.interval[1]}. More data or longer training may decide."
     )
+    return unsure(found, reason)
+
+
+def unsure(found: Estimate, reason: str) -> Estimate:
+    """The same curves with the verdict "cannot tell"."""
     return replace(
         found,
-        dimension=1,
-        interval=(1, 1),
-        verdict="one head is enough",
-        recommended_heads=1,
-        probabilities={heads: float(heads == 1) for heads in {1, *found.probabilities}},
-        reasons=(reason, *found.reasons),
-    )
-
-
-def adjust_for_salience(found: Estimate, *, tokens: int | None) -> Estimate:
-    """Widen the interval to the number of tokens that matter, where that is not D.
-
-    A number far above D belongs to a target that pools, and says nothing about D. One far below D means that
-    members with few heads have not learnt what few heads could retrieve: then the answer is "cannot tell".
-    """
-    if found.dimension is None or found.interval is None or tokens is None:
-        return found
-    if tokens == found.dimension or tokens > found.dimension + NEAR:
-        return found
-    both = f"{tokens} tokens of a sequence matter at once, but the sweep gives D = {found.dimension}"
-    wider = _with(found, tokens, f"{both}; the interval includes both.")
-    low, high = wider.interval or found.interval
-    if high - low < WIDEST:
-        return wider
-    reason = f"{both}. Longer training, more data or other features may reconcile the two."
-    return replace(
-        wider,
         dimension=None,
         verdict="cannot tell",
         recommended_heads=None,
+        pools=False,
         reasons=(reason, *found.reasons),
-    )
-
-
-def adjust_for_collisions(found: Estimate, pairs: "Sequence[CollisionGaps]") -> Estimate:
-    """Compare the pairs that D − 1 and D heads cannot distinguish.
-
-    Far wider gaps below D confirm it; where they are not wider, the interval includes D − 1 too.
-    """
-    if found.dimension is None or len(pairs) != 2 or min(pair.agreed for pair in pairs) == 0:
-        return found
-    below, enough = pairs
-    gaps = (
-        f"the targets of two sequences that {below.heads} heads cannot distinguish are typically "
-        f"{below.typical_gap:.2g} standard deviations apart, and {enough.typical_gap:.2g} with {enough.heads}"
-    )
-    if below.typical_gap >= WIDER * enough.typical_gap:
-        return replace(found, reasons=(*found.reasons, f"{gaps}: that confirms D = {found.dimension}."))
-    return _with(found, below.heads, f"{gaps}: D = {below.heads} remains possible.")
-
-
-def _with(found: Estimate, dimension: int, reason: str) -> Estimate:
-    """The estimate with one more dimension in its interval."""
-    assert found.interval is not None
-    low, high = found.interval
-    return replace(
-        found, interval=(min(low, dimension), max(high, dimension)), reasons=(*found.reasons, reason)
     )
 
 
@@ -275,17 +226,32 @@ def _still_falls(curve: Curve) -> bool:
     return min(falls) > A_FALL and falls[0] * falls[1] > TWO_FALLS
 
 
-def _recommended(dimension: int, curve: Curve) -> int:
-    """The first number of heads from D on whose error, of most samples, is close to the lowest.
+def recommended_heads(dimension: int, curve: Curve) -> int:
+    """The first number of heads from D on whose error is not clearly above twice the lowest.
 
-    Where one head is enough, more heads only add size.
+    The lowest is that of the head count with the lowest validation error. "Clearly": the mean difference over
+    the test samples, without the furthest few, lies two standard errors above a thousandth of the variance.
     """
-    if dimension == 1:
-        return 1
-    errors = {heads: float(typical(curve.selected(heads).costs).mean()) for heads in curve.heads}
-    enough = NEAR_THE_BEST * min(errors.values()) + 1e-3
     from_here = [heads for heads in curve.heads if heads >= dimension]
-    return next((heads for heads in from_here if errors[heads] <= enough), from_here[-1])
+    best = curve.selected(min(from_here, key=lambda heads: curve.selected(heads).validation_error)).costs
+
+    def clearly_above(costs: Float[np.ndarray, " sample"]) -> bool:
+        apart = typical(costs - NEAR_THE_BEST * best)
+        standard_error = apart.std(ddof=1) / np.sqrt(len(apart))
+        return bool(apart.mean() - 2 * standard_error > HARDLY_AN_ERROR)
+
+    return next(heads for heads in from_here if not clearly_above(curve.selected(heads).costs))
+
+
+def _why_more(dimension: int, recommended: int, errors: tuple[Point, ...]) -> tuple[str, ...]:
+    """Why more heads are recommended than are needed."""
+    if recommended == dimension:
+        return ()
+    of = {point.heads: point.value for point in errors}
+    return (
+        f"{dimension} head{'s hold' if dimension > 1 else ' holds'} what must be retrieved, but the error "
+        f"is {of[dimension]:.1e} with {dimension} and {of[recommended]:.1e} with {recommended}.",
+    )
 
 
 def _reason(dimension: int, errors: tuple[Point, ...], distances: tuple[Point, ...]) -> str:
