@@ -15,9 +15,12 @@ from headcount.estimate.verdict import (
     CONFIDENCE,
     EARLY,
     FINAL,
+    LARGE_FALL,
+    SURE,
     DimensionLaw,
     _interval,
     decide,
+    falls_far,
     without_doubtful_retrieval,
 )
 
@@ -47,6 +50,9 @@ class Distances:
             Point(heads, level, level, level) for heads, level in zip(self.heads, self.levels, strict=True)
         ]
 
+    def errors(self):
+        return self.distances()
+
 
 @settings(max_examples=60, deadline=None)
 @given(distances=levels, law=st.sampled_from([EARLY, FINAL]), labels=st.booleans())
@@ -73,10 +79,23 @@ def test_a_head_count_that_does_worse_makes_a_larger_dimension_likelier(distance
         assert after[place] >= before[place] - 1e-12
 
 
-def test_distances_that_hardly_matter_do_not_count_however_far_out():
+def test_small_distances_count_only_where_they_fall_far():
     small = [3e-5, 1e-5, 1e-6, 1e-6, 1e-6]
     assert FINAL.probabilities(Distances(small))[1] > 0.9
     assert FINAL.probabilities(Distances([1000 * level for level in small]))[3] > 0.9
+    assert FINAL.probabilities(Distances([3e-4, 3e-4, 1e-6, 1e-6, 1e-6]))[3] > 0.9
+    assert FINAL.probabilities(Distances([6e-4, 4e-4, 5e-4, 3e-4, 2e-4], spread=(-8.5, 0.1)))[1] > 0.9
+
+
+@settings(max_examples=60, deadline=None)
+@given(distances=levels, labels=st.booleans())
+def test_a_head_count_after_which_the_curve_falls_far_is_never_enough(distances, labels):
+    curve = Distances(distances, labels=labels)
+    chances = FINAL.chances(curve)
+    for place, heads in enumerate(curve.heads):
+        if falls_far(curve.errors(), curve.distances(), heads, labels=labels):
+            assert chances[place - 1] >= SURE
+            assert min(distances[:place]) >= LARGE_FALL * distances[place]
 
 
 def test_members_that_differ_among_themselves_are_no_measure():

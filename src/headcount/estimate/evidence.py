@@ -1,5 +1,10 @@
-"""The estimate of a trained study: the verdict of its curves, adjusted for the other evidence."""
+"""The estimate of a trained study: the verdict of its curves, adjusted for the other evidence.
 
+Tokens that matter and pairs that collide may widen an interval or say that nothing can be told. None of them
+overrides a large fall of the curves.
+"""
+
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -8,11 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from headcount.estimate.adjustments import adjust_for_collisions, adjust_for_pooling, adjust_for_salience
 from headcount.estimate.lengths import over_groups, over_two
 from headcount.estimate.salience import FAINT, GOOD_FIT, QUANTILE, SALIENT, Salience, salience
 from headcount.estimate.study import Study
-from headcount.estimate.verdict import Estimate, decide, recommended_heads, without_doubtful_retrieval
+from headcount.estimate.verdict import (
+    WIDEST,
+    Estimate,
+    decide,
+    falls_far,
+    recommended_heads,
+    unsure,
+    without_doubtful_retrieval,
+)
 from headcount.models.architecture import Architecture
 from headcount.theory.plan import heads_by_layers
 from headcount.trials.machine import this_machine
@@ -21,6 +33,9 @@ if TYPE_CHECKING:
     from headcount.estimate.collisions import CollisionGaps
 
 SALIENT_SEQUENCES, SHOWN_SEQUENCES = 512, 3
+POOLING = 0.8  # of the tokens: a target that depends on this share pools
+NEAR = 2  # more tokens than D + this matter only to a target that pools
+WIDER = 3  # times the gap of D heads: a gap of D − 1 heads that confirms D
 
 
 def estimate_of(study: Study) -> Estimate:
@@ -99,3 +114,90 @@ def _collisions(study: Study, found: Estimate) -> "tuple[CollisionGaps, ...]":
         return ()
     wide, (x, _) = study.best(None)[1], study.test_sequences(SEQUENCES)
     return tuple(collision_gaps(study.best(heads)[1], wide, x) for heads in (dimension - 1, dimension))
+
+
+def adjust_for_pooling(found: Estimate, share: float, *, count: float, recommended: int) -> Estimate:
+    """What it means that this share of all tokens, `count` of them, matters: the target pools.
+
+    Where its curves fall a little, more heads approximate the pooling better, and one head is enough. Where
+    they fall far it retrieves beside: an average takes a head of its own in a model whose other heads are
+    sharp, so it counts as one of D, and the interval holds D − 1. In a sequence hardly longer than D, nearly
+    all tokens matter to retrieval too. `recommended`: how many heads to give it if one is enough.
+    """
+    if found.dimension is None or found.dimension == 1 or share < POOLING or count <= 2 * found.dimension:
+        return found
+    matter = f"{share:.0%} of the tokens matter at once"
+    if _falls_far(found):
+        reason = (
+            f"{matter}, so the target averages over its sequence; that takes a head of its own, or a share "
+            f"of others, so D is {found.dimension} with the average and {found.dimension - 1} without it."
+        )
+        return replace(with_dimension(found, found.dimension - 1, reason), pools=True)
+    reason = (
+        f"{matter}, so the target pools over its sequence and retrieves nothing; that the error still falls "
+        f"at {found.dimension} heads is an effect of model size."
+    )
+    return replace(
+        found,
+        dimension=1,
+        interval=(1, 1),
+        verdict="one head is enough",
+        recommended_heads=recommended,
+        probabilities={heads: float(heads == 1) for heads in {1, *found.probabilities}},
+        reasons=(reason, *found.reasons),
+    )
+
+
+def adjust_for_salience(found: Estimate, *, tokens: int | None) -> Estimate:
+    """Widen the interval to the number of tokens that matter, where that is not D.
+
+    A number far above D belongs to a target that pools, and says nothing about D. One far below D means that
+    members with few heads have not learnt what few heads could retrieve: then the answer is "cannot tell".
+    """
+    if found.dimension is None or found.interval is None or tokens is None:
+        return found
+    if tokens == found.dimension or tokens > found.dimension + NEAR:
+        return found
+    both = f"{tokens} tokens of a sequence matter at once, but the sweep gives D = {found.dimension}"
+    wider = with_dimension(found, tokens, f"{both}; the interval includes both.")
+    low, high = wider.interval or found.interval
+    if high - low < WIDEST:
+        return wider
+    reason = f"{both}. Longer training, more data or other features may reconcile the two."
+    return unsure(wider, reason)
+
+
+def adjust_for_collisions(found: Estimate, pairs: "Sequence[CollisionGaps]") -> Estimate:
+    """Compare the pairs that D − 1 and D heads cannot distinguish.
+
+    Far wider gaps below D confirm it; where they are not wider, the interval includes D − 1 too.
+    """
+    if found.dimension is None or len(pairs) != 2 or min(pair.agreed for pair in pairs) == 0:
+        return found
+    below, enough = pairs
+    gaps = (
+        f"the targets of two sequences that {below.heads} heads cannot distinguish are typically "
+        f"{below.typical_gap:.2g} standard deviations apart, and {enough.typical_gap:.2g} with {enough.heads}"
+    )
+    if below.typical_gap >= WIDER * enough.typical_gap:
+        return replace(found, reasons=(*found.reasons, f"{gaps}: that confirms D = {found.dimension}."))
+    return with_dimension(found, below.heads, f"{gaps}: D = {below.heads} remains possible.")
+
+
+def with_dimension(found: Estimate, dimension: int, reason: str) -> Estimate:
+    """The estimate with one more dimension in its interval: not with 1 where the curves fall far."""
+    assert found.interval is not None
+    low, high = found.interval
+    lowest = 2 if _falls_far(found) else 1
+    return replace(
+        found,
+        interval=(min(low, max(dimension, lowest)), max(high, dimension)),
+        reasons=(*found.reasons, reason),
+    )
+
+
+def _falls_far(found: Estimate) -> bool:
+    """Whether the curves fall so far at D that one head cannot be enough."""
+    if found.dimension in (None, 1) or found.dimension not in found.probabilities or not found.distances:
+        return False
+    return falls_far(found.errors, found.distances, found.dimension or 0, labels=found.labels)

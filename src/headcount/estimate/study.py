@@ -25,7 +25,7 @@ from headcount.engine.member import sample_costs
 from headcount.errors import InvalidInput
 from headcount.estimate.curve import Curve, Tried
 from headcount.estimate.members import FinishedMembers, MemberRecipe, Stage, helpful_positions, stuck_heads
-from headcount.estimate.verdict import EARLY, Estimate, decide
+from headcount.estimate.verdict import EARLY, Estimate, decide, without_doubtful_retrieval
 from headcount.models.architecture import PositionInput
 from headcount.models.transformer import Transformer
 from headcount.results.store import Store
@@ -100,7 +100,7 @@ class Study:
 
     def early_estimate(self) -> Estimate:
         """A first guess, from the quick sweep, that decides where to look closer; nothing calibrates it."""
-        return decide(self.curve(self.quick_sweep().trials), law=EARLY)
+        return without_doubtful_retrieval(decide(self.curve(self.quick_sweep().trials), law=EARLY))
 
     @property
     def has_quick_sweep(self) -> bool:

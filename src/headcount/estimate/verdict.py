@@ -1,5 +1,6 @@
 """From the curves of a head sweep to a dimension, an interval and a recommendation."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from scipy.special import expit
 from headcount.estimate.curve import Curve, Point, typical, values
 from headcount.version import __version__
 
+Chances = Float[np.ndarray, " head_count"]
 VerdictWord = Literal["retrieval", "one head is enough", "cannot tell"]
 
 LEARNT_NOTHING = 0.97  # above this error a member has learnt nothing from x
@@ -26,6 +28,12 @@ PARAMETER, MAX_HEADS = "max_heads=", 32
 FURTHEST_OUT = 4.0  # deviations: more add no evidence
 CLEARLY_OUT = 2.0  # from here on the size of a distance counts in full
 SMALL, SMALL_FOR_LABELS = -3.0, -2.0  # decimal logs of distances that hardly matter
+# Of falls, chosen by the tasks in benchmarks/suite_mending.py and the recorded curves of those of known D.
+LARGE_FALL, ITS_ERROR = 5.0, 1.5  # times the distance and the error fall where heads retrieve more
+NOTICEABLE, NOTICEABLE_FOR_LABELS = 1e-4, 1e-3  # a distance below this falls by chance
+LITTLE_LEFT = 4.0  # times a fine distance above those of more heads: no retrieval is missing
+FINE = 1e-2  # a distance above this falls slowly, even where something is retrieved
+SURE = 0.99
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,7 @@ class Estimate:
     - `errors`, `distances`: the two curves over the number of heads.
     - `reasons`: why, and what to try next; the first one explains the verdict.
     - `pools`: whether the target also averages over its tokens; the average then counts as one of D.
+    - `labels`: whether y are labels.
     """
 
     dimension: int | None
@@ -52,6 +61,7 @@ class Estimate:
     seconds: float = 0.0
     machine: str = ""
     pools: bool = False
+    labels: bool = False
 
     @property
     def sentence(self) -> str:
@@ -114,19 +124,21 @@ class DimensionLaw:
     - `level`: weight of the decimal log of the distance, relative to a small one. Mean pooling gains a little
       from more heads, and that is not retrieval.
     - `rest`: weight of the decimal log of the distance relative to that of the fewest heads, below a tenth.
+    - `falls`: whether falls that are plain to see decide before the rest.
     """
 
     constant: float
     excess: float
     level: float
     rest: float
+    falls: bool = True
 
     def probabilities(self, curve: Curve) -> dict[int, float]:
         """The probability of every D: that D − 1 heads are not enough, and that D are."""
         not_enough = np.concatenate([[1.0], self.chances(curve), [0.0]])
         return dict(zip(curve.heads, (not_enough[:-1] - not_enough[1:]).tolist(), strict=True))
 
-    def chances(self, curve: Curve) -> Float[np.ndarray, " head_count"]:
+    def chances(self, curve: Curve) -> Chances:
         """For every number of heads but the last, the probability that it is not enough; it never rises."""
         logs = np.log(np.maximum(values(curve.distances()), 1e-12))
         falling = isotonic_regression(logs, increasing=False).x
@@ -136,17 +148,45 @@ class DimensionLaw:
         rest = np.minimum((falling - falling[0]) / np.log(10) + 1, 0)
         size = (self.level * level + self.rest * rest) * np.minimum(out / CLEARLY_OUT, 1)
         chances: np.ndarray = expit(self.constant + self.excess * out + size)[:-1]
+        chances = np.minimum.accumulate(chances)
+        return self._with_falls(chances, curve) if self.falls else chances
+
+    def _with_falls(self, chances: Chances, curve: Curve) -> Chances:
+        """What falls say: where little is left to fall no head is missing, before a far fall one is."""
+        distances, errors = curve.distances(), curve.errors()
+        later = [np.median(values(distances[place + 1 :])) for place in range(len(chances))]
+        here = values(distances)[:-1]
+        little_left = (here < FINE) & (here < LITTLE_LEFT * np.array(later))
+        chances = np.where(little_left, np.minimum(chances, 1 - SURE), chances)
+        for place in range(len(chances)):
+            if falls_far(errors, distances, curve.heads[place + 1], labels=curve.labels):
+                chances[: place + 1] = np.maximum(chances[: place + 1], SURE)
         return np.minimum.accumulate(chances)
 
 
+def falls_far(errors: Sequence[Point], distances: Sequence[Point], heads: int, *, labels: bool) -> bool:
+    """Whether this head count lowers distance and error too far for an effect of model size.
+
+    Held against the lowest of all fewer heads: one of them may have got stuck.
+    """
+    place = [point.heads for point in distances].index(heads)
+    if place == 0:
+        return False
+    before, here = values(distances[:place]).min(), distances[place].value
+    noticeable = before >= (NOTICEABLE_FOR_LABELS if labels else NOTICEABLE)
+    in_error = values(errors[:place]).min() >= ITS_ERROR * errors[place].value
+    return bool(noticeable and in_error and before >= LARGE_FALL * here)
+
+
 # For curves after a tenth of the training, and after all of it.
-EARLY, FINAL = DimensionLaw(-5.4, 1.5, 2.1, 5.0), DimensionLaw(-5.7, 2.1, 4.5, 0.8)
+EARLY = DimensionLaw(-5.4, 1.5, 2.1, 5.0, falls=False)
+FINAL = DimensionLaw(-5.7, 2.1, 4.5, 0.8)
 
 
 def decide(curve: Curve, *, law: DimensionLaw = FINAL) -> Estimate:
     """The estimate from the curves alone."""
     errors, distances = tuple(curve.errors()), tuple(curve.distances())
-    nothing = Estimate(None, None, "cannot tell", None, {}, errors, distances, ())
+    nothing = Estimate(None, None, "cannot tell", None, {}, errors, distances, (), labels=curve.labels)
     if len(errors) < 2:
         reason = f"models of only {len(errors)} head counts were trained without diverging; two are needed."
         return replace(nothing, reasons=(reason,))
@@ -172,8 +212,7 @@ def decide(curve: Curve, *, law: DimensionLaw = FINAL) -> Estimate:
     word: VerdictWord = "one head is enough" if dimension == 1 else "retrieval"
     recommended = recommended_heads(dimension, curve)
     reasons = (_reason(dimension, errors, distances), *_why_more(dimension, recommended, errors))
-    found = Estimate(dimension, interval, word, recommended, probabilities, errors, distances, reasons)
-    return without_doubtful_retrieval(found)
+    return replace(nothing, dimension=dimension, verdict=word, recommended_heads=recommended, reasons=reasons)
 
 
 def without_doubtful_retrieval(found: Estimate) -> Estimate:
