@@ -176,7 +176,8 @@ def test_other_data_has_another_fingerprint():
 
 REFUSED = {
     "infinity in x": ((with_value(X, -np.inf), Y), "x: expected finite numbers, got -inf"),
-    "nan in y": ((X, with_value(Y, np.nan)), "y: expected finite numbers, got nan"),
+    "nan in x": ((with_value(X, np.nan), Y), "got nan at sample 0, token 3, feature 1 (counted from 0)"),
+    "nan in y": ((X, with_value(Y, np.nan)), "y: expected finite numbers, got nan at sample 7"),
     "nan as a label": ((X, with_value(LABELS, np.nan), None, "labels"), "y: expected finite labels, got nan"),
     "x of one axis": ((X[:, 0, 0], Y), "[samples, length], got the shape (240,)"),
     "an empty x": ((X[:0], Y[:0]), "x: expected at least one value, got the shape (0, 6, 2)"),
@@ -187,10 +188,16 @@ REFUSED = {
     "a constant target": ((X, np.full(240, 2.5)), "y is constant (2.5"),
     "a target lost in rounding": ((X, 1e17 + Y), "y varies only by rounding"),
     "one label": ((X, np.ones(240, int)), "y: expected at least two labels, got only 1"),
-    "a label that occurs once": ((X, np.eye(240, dtype=int)[0]), "at least 3 samples per label, got 1 of 1"),
-    "counts that look like labels": ((X, np.arange(240) % 7 * (np.arange(240) < 10)), "--target numbers"),
+    "a label that occurs once": (
+        (X, np.eye(240, dtype=int)[0]),
+        "every label at least 3 times, got label 1 once",
+    ),
+    "counts that look like labels": ((X, np.arange(240) % 7 * (np.arange(240) < 10)), 'target="numbers"'),
     "labels of two columns": ((X, np.stack([LABELS, LABELS], 1), None, "labels"), "one label per sample"),
-    "labels as many as samples": ((X, np.arange(240), None, "labels"), "at most 24 labels for 240 samples"),
+    "labels as many as samples": (
+        (X, np.arange(240), None, "labels"),
+        "at most 24 different labels for 240 samples, got 240",
+    ),
     "labels and nan in a list": ((X, ["a", float("nan")] * 120), "such as nan"),
     "bools and a missing one": ((X, pd.Series([True, None] * 120, dtype="boolean")), "such as <NA>"),
     "text as numbers": ((X, np.where(LABELS, "a", "b"), None, "numbers"), "y: expected numbers, as target="),
