@@ -12,8 +12,9 @@ import headcount
 
 ROOT = Path(__file__).parent.parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+TORCH = re.compile(r"^(import|from) (torch|datasets)\b", re.MULTILINE)
 EXAMPLES = [
-    pytest.param(code, id=f"{path.name}-{place}")
+    pytest.param(code, id=f"{path.name}-{place}", marks=[pytest.mark.torch] if TORCH.search(code) else [])
     for path in DOCUMENTS
     for place, code in enumerate(re.findall(r"```python\n(.*?)```", path.read_text("utf-8"), re.DOTALL))
 ]

@@ -39,7 +39,7 @@ def demo(
     parts = example_data(seed=seed)
     write_whole(example, lambda file: np.savez(file, **parts))  # type: ignore[arg-type]
     command = f"headcount estimate {shlex.quote(str(example))} --out {shlex.quote(str(out))} --seed {seed}"
-    samples = data_set(**parts, name=example.name)
+    samples = data_set(parts["x"], parts["y"], name=example.name)
     estimate_samples(samples, out, seed=seed, as_json=as_json, command=command)
 
 

@@ -157,7 +157,7 @@ def _arrow(path: Path) -> Any:
     try:
         return pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
-        reason = str(error).partition("\n")[0].partition(". ")[0]
+        reason = str(error).partition("\n")[0].partition(". ")[0].rpartition("': ")[2]
         raise InvalidInput(f"{path}: not Parquet, or damaged: {reason}") from None
 
 

@@ -122,7 +122,8 @@ def _times(frame: "pd.DataFrame", columns: Columns) -> "pd.Series[Any]":
 
     twice = frame.duplicated([columns.id, columns.time]).to_numpy()
     if twice.any():
-        sequence, time = frame[[columns.id, columns.time]].iloc[int(twice.argmax())].tolist()
+        row = frame[[columns.id, columns.time]].astype(object).iloc[int(twice.argmax())]
+        sequence, time = row.tolist()
         raise InvalidInput(
             f"time: expected each value once per sequence, got {shown(time)} twice in {shown(sequence)}"
         )
@@ -146,6 +147,6 @@ def _one_per_sequence(y: "pd.Series[Any]", places: np.ndarray, sequences: Any) -
         first, second = y[places == place].dropna().unique()[:2].tolist()
         raise InvalidInput(
             f"y: expected one value per sequence, got {shown(first)} and {shown(second)} in sequence "
-            f"{shown(sequences[place])}"
+            f"{shown(sequences[[place]].tolist()[0])}"
         )
     return grouped.first()

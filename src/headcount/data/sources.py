@@ -20,29 +20,30 @@ def gathered(x: Any, y: Any, mask: Any, columns: Columns, *, nan_allowed: bool =
     >>> gathered({"input_ids": [[1, 2]], "attention_mask": [[1, 1]]}, [3], None, Columns())
     Parts(x=[[1, 2]], y=[3], mask=[[1, 1]])
     """
-    if columns.given or (isinstance(y, str) and _is_frame(x)):
-        if mask is not None:
-            raise InvalidInput("mask: expected none for a table, whose sequences may differ in length")
-        return sequences_in(_frame_of(x), columns, y=y, nan_allowed=nan_allowed)
+    if columns.given or (isinstance(y, str | None) and _is_frame(x)):
+        x = _frame_of(x)
+        if columns.given or not _holds_lists(x):
+            if mask is not None:
+                raise InvalidInput("mask: expected none for a table, whose sequences may differ in length")
+            return sequences_in(x, columns, y=y, nan_allowed=nan_allowed)
+        x = {str(name): x[name] for name in x.columns}
     parts = _parts(x, y if isinstance(y, str) else None)
-    parts = parts._replace(**{"y": y} if not isinstance(y, str | None) else {})
-    parts = parts._replace(**{"mask": mask} if mask is not None else {})
+    parts = parts if isinstance(y, str | None) else parts._replace(y=y)
+    parts = parts if mask is None else parts._replace(mask=mask)
     if parts.y is None or isinstance(parts.y, str):
-        raise InvalidInput(
-            f"y: expected one entry per sample, got {'none' if parts.y is None else parts.y!r}"
-        )
+        raise InvalidInput(f"y: expected one entry per sample, got {parts.y!r}")
     return parts
 
 
 def _parts(x: Any, y: str | None) -> Parts:
     if _comes_from(x, "torch.utils.data"):
         return _batches(x) if hasattr(x, "batch_sampler") else _items(x)
-    if _comes_from(x, "datasets") and hasattr(x, "column_names"):
-        return _hugging_face(x, y)
     if isinstance(x, Mapping):
         if x and all(_comes_from(value, "datasets") for value in x.values()):
             raise InvalidInput(f"x: expected one of the splits {listed(x)}, got all of them")
         return parts_of(x, y=y)
+    if _comes_from(x, "datasets") and hasattr(x, "column_names"):
+        return _hugging_face(x, y)
     return Parts(x, y)
 
 
@@ -52,15 +53,23 @@ def _comes_from(given: Any, package: str) -> bool:
 
 
 def _is_frame(given: Any) -> bool:
-    return hasattr(given, "columns") or hasattr(given, "to_pandas")
+    """Whether it is a data frame of pandas or polars, or a table of Arrow."""
+    return hasattr(given, "columns") and hasattr(given, "shape")
 
 
 def _frame_of(x: Any) -> Any:
+    """A frame of pandas."""
+    if hasattr(x, "to_pandas"):
+        return x.to_pandas()
     if not _is_frame(x):
-        raise InvalidInput(
-            f"x: expected a data frame for id, time, features or a named y, got {type(x).__name__}"
-        )
-    return x.to_pandas() if hasattr(x, "to_pandas") else x
+        raise InvalidInput(f"x: expected a data frame for id, time and features, got {type(x).__name__}")
+    return x
+
+
+def _holds_lists(frame: Any) -> bool:
+    """Whether a cell may be a whole sequence: then columns are x, y and the mask."""
+    cells = frame.iloc[0] if len(frame) else ()
+    return any(hasattr(cell, "__len__") and not isinstance(cell, str | bytes) for cell in cells)
 
 
 def _hugging_face(dataset: Any, y: str | None) -> Parts:

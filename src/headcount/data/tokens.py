@@ -30,7 +30,8 @@ def sequences_of(x: Any, mask: Any) -> tuple[np.ndarray, Present]:
     values = as_array("x", x)
     _no_text(values)
     if values.ndim not in (2, 3):
-        raise InvalidInput(f"x: expected {LAYOUT}, got the shape {values.shape}")
+        cure = '; if a row is a token: id="COLUMN" tells sequences apart' if values.ndim == 1 else ""
+        raise InvalidInput(f"x: expected {LAYOUT}, got the shape {values.shape}{cure}")
     if 0 in values.shape:
         raise InvalidInput(f"x: expected at least one value, got the shape {values.shape}")
     return values, None if mask is None else _checked(as_array("mask", mask), values.shape[:2])
