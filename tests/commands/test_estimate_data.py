@@ -1,8 +1,11 @@
 """Data on the command line: how it was read is shown before anything trains, in the words of its options."""
 
 import json
+import re
 import shlex
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -54,6 +57,40 @@ def test_options_say_how_data_is_read_and_the_command_repeats_it(arguments, call
     assert called(*shlex.split(options["command"])[1:]) == 0
     wanted = COMMANDS[arguments] or samples
     assert [each.fingerprint for (each, _), _ in read] == [wanted.fingerprint] * 2
+
+
+def written_as(name):
+    """The data of the page, in a file of this name."""
+    x, y = np.tile(X, (1, 6, 1)), Y.tolist()
+    if name in ("long.csv", "wide.csv"):
+        columns = {"series": np.repeat(range(400), 24), "t": np.tile(range(24), 400)}
+        long = pd.DataFrame(
+            {**columns, "a": x[..., 0].ravel(), "b": x[..., 1].ravel(), "y": np.repeat(y, 24)}
+        )
+        wide = pd.DataFrame(x[..., 0], columns=[f"v{place}" for place in range(24)]).assign(y=y)
+        (long if name == "long.csv" else wide).to_csv(name, index=False)
+    elif name == "tokens.npz":
+        np.savez(name, input_ids=np.round(9 * abs(x[..., 0])).astype(int), labels=y)
+    elif name == "mine.npz":
+        np.savez(name, x=x, y=y)
+    elif name == "mine.parquet":
+        pd.DataFrame({"x": x.tolist(), "y": y}).to_parquet(name)
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text("utf-8")
+SHOWN = sorted(set(re.findall(r"^headcount estimate (.*)$|`headcount estimate (.*?)`", PAGE, re.MULTILINE)))
+
+
+@pytest.mark.parametrize("arguments", ["".join(each) for each in SHOWN])
+def test_every_command_of_the_data_page_reads_its_data(arguments, called, monkeypatch):
+    read = []
+    monkeypatch.setattr(estimate, "estimate_samples", lambda samples, *_, **__: read.append(samples))
+    written_as(arguments.split()[0])
+    if "tensors.pt" in arguments:
+        monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(load=lambda *_, **__: (X, Y)))
+        Path("tensors.pt").touch()
+    assert called("estimate", *arguments.split()) == 0
+    assert len(read) == 1 and len(read[0].x) == 400
 
 
 @pytest.mark.parametrize(

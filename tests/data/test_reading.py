@@ -426,7 +426,7 @@ def test_what_is_fine_or_asked_for_by_name_raises_no_doubt(name):
             (IDS, LABELS),
             'each one of 57 ids (if they are quantities: tokens="numbers"); y: 2 labels, 0 (120), 1 (120)',
         ),
-        ((X, LABELS), '1 (120); if they are numbers: target="numbers"; no mask'),
+        ((X, LABELS), '1 (120) (if they are numbers: target="numbers"); no mask'),
         ((X, np.arange(SAMPLES) % 7 + 0.5), 'y: numbers (if they are labels: target="labels"); no mask'),
         ((X, np.array(list("abcdefg"))[np.arange(SAMPLES) % 7]), "e (34), …; no mask"),
     ],

@@ -66,7 +66,7 @@ def _target(data: "DataSet", y: np.ndarray, target: str) -> str:
         each = [f"{name} ({count:,})" for name, count in zip(data.classes, counts, strict=True)]
         named = ", ".join(each[:MAX_SHOWN]) + ", …" * (len(each) > MAX_SHOWN)
         guessed = target == "auto" and y.dtype.kind in "iu"
-        hint = '; if they are numbers: target="numbers"' if guessed else ""
+        hint = ' (if they are numbers: target="numbers")' if guessed else ""
         return f"{len(each)} labels, {named}{hint}"
     outputs = data.y.shape[1]
     text = "numbers" if outputs == 1 else f"{outputs} numbers each"
