@@ -71,7 +71,8 @@ def estimate(
     from headcount.data.files import load
     from headcount.data.long_form import Columns
 
-    asked = {"x": x, "y": y, "mask": mask, "id": id_, "time": time, "features": features, "padding": padding}
+    given = {"x": x, "y": y, "mask": mask, "id": id_, "time": time, "features": features, "padding": padding}
+    given |= {} if tokens == "auto" else {"tokens": tokens}
     try:
         samples = load(
             data,
@@ -85,12 +86,6 @@ def estimate(
         )
     except InvalidInput as problem:
         raise InvalidInput(worded_as_options(str(problem))) from None
-    given = {name: value for name, value in asked.items() if value is not None}
-    given |= {} if tokens == "auto" else {"tokens": tokens}
-    source = " ".join(
-        ([] if data is None else [shlex.quote(str(data))])
-        + [f"--{name} {shlex.quote(value)}" for name, value in given.items()]
-    )
     estimate_samples(
         samples,
         out,
@@ -99,10 +94,16 @@ def estimate(
         seed=seed,
         as_json=as_json,
         command=(
-            f"headcount estimate {source} --out {shlex.quote(str(out))} --target {target} "
+            f"headcount estimate {_source(data, given)} --out {shlex.quote(str(out))} --target {target} "
             f"--{'' if positions else 'no-'}positions --max-heads {max_heads} --seed {seed}"
         ),
     )
+
+
+def _source(data: Path | None, given: dict[str, str | None]) -> str:
+    """The arguments that say where the data is and what it is."""
+    named = [f"--{name} {shlex.quote(value)}" for name, value in given.items() if value is not None]
+    return " ".join([*([] if data is None else [shlex.quote(str(data))]), *named])
 
 
 def estimate_samples(
