@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long lint types tests bench docs clean
+.PHONY: demo test test-long test-torch lint types tests bench docs clean
 
 demo: .venv/base
 	$(BIN)/headcount demo
@@ -22,6 +22,10 @@ tests: .venv/test
 
 test-long: .venv/test
 	$(BIN)/pytest -m long
+
+# In an environment of its own: PyTorch is large, and nothing else needs it.
+test-torch: .venv-torch/test
+	.venv-torch/bin/python benchmarks/torch_tests.py
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/engine.py
@@ -47,5 +51,13 @@ docs: .venv/test
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test,bench]'
 	touch $@ .venv/base
 
+.venv-torch/made:
+	$(PYTHON) -m venv --clear .venv-torch
+	touch $@
+
+.venv-torch/test: .venv-torch/made pyproject.toml constraints.txt
+	.venv-torch/bin/pip install --quiet --constraint constraints.txt --editable '.[torch,hub]' pytest
+	touch $@
+
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis demo demo.npz
+	rm -rf .venv .venv-torch .mypy_cache .ruff_cache .pytest_cache .hypothesis demo demo.npz

@@ -12,7 +12,7 @@ from headcount.version import __version__
 if TYPE_CHECKING:
     from headcount.api.head_count import HeadCount, NotFittedError
     from headcount.engine.train import train
-    from headcount.errors import HeadcountError, InvalidInput, StorageError
+    from headcount.errors import DataWarning, HeadcountError, InvalidInput, StorageError
     from headcount.estimate.verdict import Estimate
     from headcount.models.architecture import Architecture
     from headcount.models.transformer import Transformer
@@ -59,6 +59,7 @@ _HOMES = {
     "memorise": "theory.constructions.memorise",
     "collide": "theory.collisions.collide",
     "approximate_target": "theory.density.approximate",
+    "DataWarning": "errors",
     "HeadcountError": "errors",
     "StorageError": "errors",
     "NotFittedError": "api.head_count",
@@ -68,6 +69,7 @@ _RENAMED = {"check": "check_assumptions", "dense": "approximate_target"}
 
 __all__ = [
     "Architecture",
+    "DataWarning",
     "Estimate",
     "Grid",
     "HeadCount",

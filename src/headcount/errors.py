@@ -15,3 +15,7 @@ class StorageError(HeadcountError, OSError):
 
 class ClusterLost(HeadcountError):
     """A cluster that no longer answers; what came back before is kept."""
+
+
+class DataWarning(UserWarning):
+    """Data that was probably not meant as it was read; the message says how to have it read otherwise."""

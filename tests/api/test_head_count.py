@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError as SklearnNotFittedError
@@ -20,7 +21,7 @@ from headcount.api import head_count
 from headcount.api.head_count import HeadCount, NotFittedError, not_fitted_error
 from headcount.api.parameters import seed_of
 from headcount.api.progress import FitProgress, is_interactive
-from headcount.errors import InvalidInput
+from headcount.errors import DataWarning, InvalidInput
 from headcount.tasks.library import max_sum
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
@@ -162,6 +163,27 @@ def test_a_target_that_varies_in_one_split_alone_is_refused_before_anything_is_w
     with pytest.raises(InvalidInput, match=r"got a constant in the (training|validation|test) split"):
         HeadCount(out=tmp_path / "out", max_heads=3).fit(X, y)
     assert not (tmp_path / "out").exists()
+
+
+def test_how_data_was_read_is_shown_before_anything_trains(monkeypatch, capsys):
+    def stop(*_, **__):
+        raise InvalidInput("training begins")
+
+    monkeypatch.setattr(head_count, "run", stop)
+    with (
+        pytest.raises(InvalidInput, match="begins"),
+        pytest.warns(DataWarning, match='target="labels"') as doubts,
+    ):
+        HeadCount(verbose=True).fit({"X": X, "labels": (np.median(Y) < Y) + 0.0})
+    assert doubts[0].filename == __file__
+    assert capsys.readouterr().err.startswith("400 sequences of 4 tokens, 2 numbers each; y: numbers (if")
+    frame = pd.DataFrame(X.reshape(-1, 2)).assign(series=np.repeat(range(400), 4), y=np.repeat(Y, 4))
+    with pytest.raises(InvalidInput, match="begins"):
+        HeadCount().fit(frame, "y", id="series")
+    with pytest.raises(
+        InvalidInput, match='id="COLUMN", the column that tells sequences apart, one of 0, 1, series'
+    ):
+        HeadCount().fit(frame, "y")
 
 
 def test_random_states_are_those_of_numpy():

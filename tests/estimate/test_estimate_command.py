@@ -13,6 +13,7 @@ from test_curve import sweep
 from headcount.commands import demo
 from headcount.commands.estimate import _show, with_options
 from headcount.commands.specfile import EXAMPLE
+from headcount.data.files import load
 from headcount.estimate import study
 from headcount.estimate.verdict import decide
 from headcount.report.estimation import deeper
@@ -148,9 +149,12 @@ def test_an_estimate_is_never_overwritten_by_anything_else(files, called, capsys
 
 def test_the_demo_writes_its_example_beside_out_and_estimates_it(called, monkeypatch, tmp_path):
     asked = []
-    monkeypatch.setattr(demo, "estimate", lambda *arguments, **options: asked.append((*arguments, options)))
+    monkeypatch.setattr(demo, "estimate_samples", lambda *given, **options: asked.append((*given, options)))
     assert called("demo", "--out", tmp_path / "out", "--seed", 3) == 0
-    assert asked == [(tmp_path / "out.npz", tmp_path / "out", {"seed": 3, "as_json": False})]
+    ((samples, out, options),) = asked
+    assert (out, options["seed"]) == (tmp_path / "out", 3)
+    command = f"headcount estimate {tmp_path / 'out.npz'} --out {tmp_path / 'out'} --seed 3"
+    assert options["command"] == command and samples.fingerprint == load(tmp_path / "out.npz").fingerprint
     with np.load(tmp_path / "out.npz") as example:
         x, y = example["x"], example["y"]
     assert (y - x.max(axis=1).sum(axis=1)).std() == pytest.approx(demo.NOISE * y.std(), rel=0.05)

@@ -43,8 +43,8 @@ def test_the_list_names_every_item(called, capsys):
     assert {*ITEMS, *MAPS, *REAL_ITEMS} == set(json.loads(capsys.readouterr().out))
 
 
-@pytest.mark.parametrize("name", ["table9", ""])
-def test_an_unknown_item_is_one_line(name, called, capsys):
+@pytest.mark.parametrize(("name", "line"), [("table9", "expected one of table2"), ("", "--list`, or all")])
+def test_an_unknown_item_is_one_line(name, line, called, capsys):
     assert called("reproduce", name) == 2
     shown = capsys.readouterr().err
-    assert shown.count("\n") == 1 and "expected one of table2" in shown
+    assert shown.count("\n") == 1 and line in shown

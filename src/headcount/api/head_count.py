@@ -5,7 +5,7 @@ import inspect
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from html import escape
@@ -16,8 +16,10 @@ import jax
 
 from headcount.api.parameters import RandomState, Sampler, folder_of, sampled, seed_of, with_old_names
 from headcount.api.progress import FitProgress, is_interactive
-from headcount.data.arrays import MIN_SAMPLES, DataSet, TargetType, data_set
-from headcount.errors import HeadcountError
+from headcount.data.arrays import MIN_SAMPLES, DataSet, TargetType, TokenType, data_set
+from headcount.data.long_form import Columns
+from headcount.data.sources import gathered
+from headcount.errors import DataWarning, HeadcountError
 from headcount.estimate.evidence import estimate_of
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import MAX_HEADS, Estimate
@@ -110,15 +112,39 @@ class HeadCount:
             setattr(self, name, value)
         return self
 
-    def fit(self, x: Any, y: Any, mask: Any = None, *, target: TargetType = "auto") -> "HeadCount":
+    def fit(
+        self,
+        x: Any,
+        y: Any = None,
+        mask: Any = None,
+        *,
+        target: TargetType = "auto",
+        tokens: TokenType = "auto",
+        padding: float | str | None = None,
+        id: str | None = None,
+        time: str | None = None,
+        features: str | Sequence[str] | None = None,
+    ) -> "HeadCount":
         """Train members with 1 to `max_heads` heads on samples, and estimate D from them.
 
-        - `x`: [samples, length, token_dim], or integer tokens [samples, length].
-        - `y`: numbers [samples] or [samples, k], or labels [samples].
+        - `x`: [samples, length, token_dim], or integer tokens [samples, length]. Or what holds y and a mask
+          too: a Dataset or a DataLoader of PyTorch, a Dataset of Hugging Face, a dict of arrays.
+        - `y`: numbers [samples] or [samples, k], or labels [samples]; or the name of its column.
         - `mask`: [samples, length], true where there is a token, if lengths differ.
         - `target`: whether y are `numbers` or `labels`; `auto` finds out.
+        - `tokens`: whether x are `numbers` or `ids` of tokens; `auto` finds out.
+        - `padding`: the number, or "nan", of tokens that only fill up shorter sequences.
+        - `id`, `time`, `features`: columns of a data frame with one row per token: what tells sequences
+          apart, what orders their tokens, and the numbers of a token.
+
+        Data that was probably not meant as it was read raises a `DataWarning` before anything is trained.
         """
-        return self._fit(lambda _: (data_set(x, y, mask, target=target), None))
+
+        def read(_: int) -> tuple[DataSet, None]:
+            parts = gathered(x, y, mask, Columns(id, time, features), nan_allowed=padding is not None)
+            return data_set(*parts, target=target, tokens=tokens, padding=padding), None
+
+        return self._fit(read)
 
     def fit_task(self, task: RetrievalTask, *, length: int = 32, samples: int = 10_000) -> "HeadCount":
         """The same for a task: one from the library or your own."""
@@ -170,6 +196,7 @@ class HeadCount:
             )
             study.check()
             check_writable("out", folder)
+            self._say_how_read(data)
             self._train(study)
             early = study.early_estimate()
             found = replace(estimate_of(study), seconds=time.perf_counter() - began)
@@ -178,9 +205,18 @@ class HeadCount:
         self.recommended_heads_ = found.recommended_heads
         return self
 
+    @property
+    def _shown(self) -> bool:
+        return is_interactive() if self.verbose == "auto" else bool(self.verbose)
+
+    def _say_how_read(self, data: DataSet) -> None:
+        if self._shown:
+            print(data.summary, file=sys.stderr)
+        for doubt in data.doubts:
+            warnings.warn(doubt, DataWarning, stacklevel=4)
+
     def _train(self, study: Study) -> None:
-        shown = is_interactive() if self.verbose == "auto" else bool(self.verbose)
-        with FitProgress(shown=shown) as progress:
+        with FitProgress(shown=self._shown) as progress:
             for stage in study.stages():
                 progress.begin(stage)
                 # Closed even where a traceback keeps it alive: after Ctrl-C in a notebook the folder is free.

@@ -1,11 +1,12 @@
 """`headcount demo`: an example whose answer is known, asked as a user would ask."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headcount.commands.estimate import estimate
+from headcount.commands.estimate import estimate_samples
 from headcount.commands.options import AsJson, Out
 from headcount.validation import expected
 
@@ -27,6 +28,7 @@ def demo(
     """
     import numpy as np
 
+    from headcount.data.arrays import data_set
     from headcount.results.files import check_writable, write_whole
 
     place = out.resolve()
@@ -34,8 +36,11 @@ def demo(
         raise expected("--out", "a folder with a name", str(out))
     example = out.parent / f"{place.name}.npz" if out.name else place.with_name(f"{place.name}.npz")
     check_writable("--out", out)
-    write_whole(example, lambda file: np.savez(file, **example_data(seed=seed)))  # type: ignore[arg-type]
-    estimate(example, out, seed=seed, as_json=as_json)
+    parts = example_data(seed=seed)
+    write_whole(example, lambda file: np.savez(file, **parts))  # type: ignore[arg-type]
+    command = f"headcount estimate {shlex.quote(str(example))} --out {shlex.quote(str(out))} --seed {seed}"
+    samples = data_set(parts["x"], parts["y"], name=example.name)
+    estimate_samples(samples, out, seed=seed, as_json=as_json, command=command)
 
 
 def example_data(*, seed: int = 0) -> dict[str, "np.ndarray"]:

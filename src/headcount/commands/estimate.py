@@ -3,28 +3,56 @@
 import json
 import shlex
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headcount.commands.options import AsJson, Out
+from headcount.commands.options import AsJson, Out, worded_as_options
 from headcount.errors import InvalidInput
 from headcount.validation import shown as short
 
 if TYPE_CHECKING:
+    from headcount.data.arrays import DataSet
     from headcount.estimate.study import Study
     from headcount.estimate.verdict import Estimate
 
 ESTIMATE = "estimate.json"  # in the folder: the answer, beside the members that it rests on
 
 
+def _option(text: str, *names: str) -> Any:
+    """An option about the data."""
+    return typer.Option(*names, help=text, show_default=False, rich_help_panel="How DATA is read")
+
+
 def estimate(
-    data: Annotated[Path, typer.Argument(help="An .npz or .parquet file with x and y.", show_default=False)],
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DATA",
+            help="A .csv, .parquet, .npz, .npy, .jsonl or .pt file.",
+            show_default=False,
+        ),
+    ] = None,
+    y: Annotated[str | None, _option("Name of y: a column, an array or an .npy file.")] = None,
+    id_: Annotated[
+        str | None, _option("Table: the column that tells sequences apart; a row is a token.", "--id")
+    ] = None,
+    time: Annotated[str | None, _option("Table: the column that orders the tokens of a sequence.")] = None,
+    features: Annotated[
+        str | None,
+        _option("Table: columns a,b or first:last with the numbers; without --id, one token each."),
+    ] = None,
+    x: Annotated[str | None, _option("Name of x: an array or an .npy file.")] = None,
+    mask: Annotated[str | None, _option("Name of the mask, true where there is a token.")] = None,
+    target: Annotated[str, _option("What y is: numbers, labels, or auto to find out.")] = "auto",
+    tokens: Annotated[str, _option("What x is: numbers, ids of tokens, or auto to find out.")] = "auto",
+    padding: Annotated[
+        str | None, _option("The number, or nan, that only fills up shorter sequences.")
+    ] = None,
     out: Out = Path("estimate"),
-    target: Annotated[str, typer.Option(help="What y is: numbers, labels, or auto to find out.")] = "auto",
     positions: Annotated[
         bool, typer.Option("--positions/--no-positions", help="Let members see the position of a token.")
     ] = True,
@@ -34,28 +62,72 @@ def estimate(
 ) -> None:
     """How many heads does my task need? A number, an interval and a page.
 
-    DATA holds `x`, the tokens [samples, length, token_dim] or integer tokens
-    [samples, length], and `y`, a number, several or a label for each sequence;
-    if lengths differ, also a `mask` that is true where there is a token. Small
-    transformers with 1 to --max-heads heads learn it. Where fewer heads stop
-    agreeing with many, the task retrieves more things than they can.
+    DATA holds x, the tokens of each sequence (numbers, or ids as integers), and
+    y, a number, several or a label for each sequence; if lengths differ, also a
+    mask. How it was read is shown before anything trains. Small transformers
+    with 1 to --max-heads heads learn it. Where fewer heads stop agreeing with
+    many, the task retrieves more things than they can.
     """
-    from headcount.commands.training import train_in_view
     from headcount.data.files import load
+    from headcount.data.long_form import Columns
+
+    given = {"x": x, "y": y, "mask": mask, "id": id_, "time": time, "features": features, "padding": padding}
+    given |= {} if tokens == "auto" else {"tokens": tokens}
+    try:
+        samples = load(
+            data,
+            x=x,
+            y=y,
+            mask=mask,
+            columns=Columns(id_, time, features),
+            target=target,  # type: ignore[arg-type]  # `load` refuses an unknown one
+            tokens=tokens,  # type: ignore[arg-type]
+            padding=padding,
+        )
+    except InvalidInput as problem:
+        raise InvalidInput(worded_as_options(str(problem))) from None
+    estimate_samples(
+        samples,
+        out,
+        positions=positions,
+        max_heads=max_heads,
+        seed=seed,
+        as_json=as_json,
+        command=(
+            f"headcount estimate {_source(data, given)} --out {shlex.quote(str(out))} --target {target} "
+            f"--{'' if positions else 'no-'}positions --max-heads {max_heads} --seed {seed}"
+        ),
+    )
+
+
+def _source(data: Path | None, given: dict[str, str | None]) -> str:
+    """The arguments that say where the data is and what it is."""
+    named = [f"--{name} {shlex.quote(value)}" for name, value in given.items() if value is not None]
+    return " ".join([*([] if data is None else [shlex.quote(str(data))]), *named])
+
+
+def estimate_samples(
+    samples: "DataSet",
+    out: Path,
+    *,
+    positions: bool = True,
+    max_heads: int = 8,
+    seed: int,
+    as_json: bool,
+    command: str,
+) -> None:
+    """The estimate of a data set, into a folder; `command` repeats it."""
+    from headcount.commands.training import train_in_view
     from headcount.estimate.evidence import estimate_of
     from headcount.estimate.study import Study
     from headcount.results.files import check_writable, write_whole
 
-    began = time.perf_counter()
-    samples = load(data, target=target)  # type: ignore[arg-type]  # `load` refuses an unknown one
-    command = (
-        f"headcount estimate {shlex.quote(str(data))} --out {shlex.quote(str(out))} --target {target} "
-        f"--{'' if positions else 'no-'}positions --max-heads {max_heads} --seed {seed}"
-    )
+    began = perf_counter()
     study = Study.of(samples, out, max_heads=max_heads, positions=positions, seed=seed)
     check_writable("--out", out)
     _check_same_data(study)
     study.check()
+    _say_how_read(samples, quiet=as_json)
     early_shown = False
     for stage in study.stages():
         if study.has_quick_sweep and not early_shown:
@@ -63,10 +135,10 @@ def estimate(
             _say(f"First guess: {study.early_estimate().sentence}", quiet=as_json)
         _say(stage.name, quiet=as_json)
         train_in_view(stage.trials, study.store, command=command, quiet=as_json, keep_models=True)
-    found = replace(estimate_of(study), seconds=time.perf_counter() - began)
+    found = replace(estimate_of(study), seconds=perf_counter() - began)
     shown = with_options(found)
     _write_page(study, shown, command=command)
-    content = {**found.to_json(), "data": {"name": samples.name, "fingerprint": samples.fingerprint}}
+    content = {**found.to_json(), "data": _about(samples)}
     written = json.dumps(content, indent=2, allow_nan=False)
     write_whole(study.store.folder / ESTIMATE, lambda file: file.write(written.encode()))
     if as_json:
@@ -95,6 +167,19 @@ def _check_same_data(study: "Study") -> None:
             f"--out: {study.store.folder} holds the estimate of other data ({short(name)}); "
             "use another folder"
         )
+
+
+def _about(samples: "DataSet") -> dict[str, object]:
+    doubts = [worded_as_options(doubt) for doubt in samples.doubts]
+    read = {"read_as": worded_as_options(samples.summary), "doubts": doubts}
+    return {"name": samples.name, "fingerprint": samples.fingerprint, **read}
+
+
+def _say_how_read(samples: "DataSet", *, quiet: bool) -> None:
+    """What the data was taken for; doubts are also shown where the result alone is printed."""
+    _say(f"{samples.name}: {worded_as_options(samples.summary)}", quiet=quiet)
+    for doubt in samples.doubts:
+        _say(f"headcount: warning: {worded_as_options(doubt)}", quiet=False)
 
 
 def _say(line: str, *, quiet: bool) -> None:

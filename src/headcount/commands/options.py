@@ -1,5 +1,6 @@
 """Options that several commands have, and options that were renamed."""
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,18 @@ INCOMPLETE, MISTAKE, INTERRUPTED = 1, 2, 130  # exit codes
 
 MAX_HEADS = {"--most-heads": "--max-heads"}
 RENAMED = {"collide": MAX_HEADS, "estimate": MAX_HEADS}  # accepted with a warning until the next release
+
+# Arguments in messages about data, as Python words them: target="labels", padding=0.
+ARGUMENT = re.compile(r'\b(x|y|mask|id|time|features|target|tokens|padding)=(?:"([^"]*)"|(-?[\d.]+))')
+
+
+def worded_as_options(line: str) -> str:
+    """The line with arguments as options of the command line.
+
+    >>> worded_as_options('y: numbers (if they are labels: target="labels")')
+    'y: numbers (if they are labels: --target labels)'
+    """
+    return ARGUMENT.sub(lambda found: f"--{found[1]} {found[2] or found[3]}", line)
 
 
 def with_current_names(arguments: Sequence[str]) -> list[str]:

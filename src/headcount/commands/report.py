@@ -25,6 +25,7 @@ def report(
     """Make the page again, from the results alone."""
     from headcount.results.store import Store
 
+    _refuse_data(folder)
     store = Store(folder)
     refuse_estimate(store)
     report_on(
@@ -33,6 +34,20 @@ def report(
         command=f"headcount report {shlex.quote(str(folder))}",
         as_json=as_json,
     )
+
+
+def _refuse_data(path: Path) -> None:
+    """A user's own data, or a folder of it, is for another command."""
+    from headcount.data.files import is_data
+
+    try:
+        inside = [] if (path / "shards").exists() else sorted(path.iterdir()) if path.is_dir() else [path]
+    except OSError:  # the store says why
+        return
+    files = [file for file in inside if is_data(file) and file.is_file()]
+    if files:
+        reader = f"`headcount estimate {shlex.quote(str(files[0]))}` reads it"
+        raise InvalidInput(f"{path}: expected a results folder, got data; {reader}")
 
 
 def refuse_estimate(store: "Store") -> None:

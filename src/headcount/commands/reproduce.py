@@ -103,6 +103,8 @@ def _chosen(name: str, given: dict[str, str], *, quick: bool) -> "list[Item]":
     from headcount.reproduce.item import ITEMS, MAPS, REAL_ITEMS
     from headcount.validation import expected
 
+    if not name:
+        raise InvalidInput("NAME: expected an item of `headcount reproduce --list`, or all; got none")
     if name not in (*ITEMS, *MAPS, *REAL_ITEMS, "all"):
         raise expected("item", f"one of {', '.join((*ITEMS, *MAPS, *REAL_ITEMS, 'all'))}", name)
     if name in REAL_ITEMS:

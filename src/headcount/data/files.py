@@ -1,66 +1,221 @@
-"""A user's own data from a file: .npz or Parquet."""
+"""A user's own data from a file, by the end of its name."""
 
+import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from headcount.data.arrays import DataSet, TargetType, data_set
+from headcount.data.arrays import DataSet, TargetType, TokenType, data_set
+from headcount.data.named import Parts, names_of, parts_of
 from headcount.errors import InvalidInput
 
-PARTS = ("x", "y", "mask")
-# Errors whose message says what is wrong.
-READING = (zipfile.BadZipFile, OSError, EOFError, ValueError, MemoryError)
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from headcount.data.long_form import Columns
+
+TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+PARQUET, LINES, TORCH = (".parquet", ".pq"), (".jsonl", ".ndjson"), (".pt", ".pth")
+KNOWN = (".npz", ".npy", *PARQUET, *TABLES, *LINES, *TORCH)
 
 
-def load(path: Path | str, *, target: TargetType = "auto") -> DataSet:
-    """The data set in a file: arrays (.npz) or columns (.parquet) named x, y and, if there is one, mask.
+def load(
+    path: Path | str | None = None,
+    *,
+    x: str | None = None,
+    y: str | None = None,
+    mask: str | None = None,
+    columns: "Columns | None" = None,
+    target: TargetType = "auto",
+    tokens: TokenType = "auto",
+    padding: float | str | None = None,
+) -> DataSet:
+    """The data set in a file, or in one .npy file for each part.
 
-    In Parquet a sequence is a list: of numbers, or of lists of numbers. Lists may differ in length.
+    - `x`, `y`, `mask`: names within the file, by default the usual ones; without a file, or with an .npy file
+      of x, they are .npy files themselves.
+    - `columns`: what the columns of a table are (.csv, .tsv, .parquet, .jsonl).
+
+    In Parquet and JSON lines without `columns` a sequence is a list: of numbers, or of lists of numbers.
     """
-    path = Path(path)
-    if not path.exists():
-        raise InvalidInput(f"{path}: no such file")
-    if path.is_dir():
-        raise InvalidInput(f"{path}: expected an .npz or .parquet file, got a folder")
-    if path.suffix == ".npz":
-        parts = _npz(path)
-    elif path.suffix in (".parquet", ".pq"):
-        parts = _parquet(path)
+    if path is None and x is None and y is None:
+        raise InvalidInput('expected a file with x and y, or x="FILE" and y="FILE"; got none')
+    if path is None or Path(path).suffix == ".npy":
+        arrays = {"x": path if x is None else x, "y": y, "mask": mask}
+        files = {part: Path(name) for part, name in arrays.items() if name is not None}
+        for part in {"x", "y"} - files.keys():
+            raise InvalidInput(f'{part}: expected an .npy file, {part}="FILE", got none')
+        parts, path = Parts(**{part: _npy(file) for part, file in files.items()}), files["x"]
     else:
-        raise InvalidInput(f"{path}: expected an .npz or .parquet file, got {path.suffix or 'no extension'}")
-    if not {"x", "y"} <= parts.keys():
-        raise InvalidInput(f"{path}: expected x and y, got {', '.join(sorted(parts)) or 'nothing'}")
+        path = _existing(path)
+        parts = _read(path, {"x": x, "y": y, "mask": mask}, columns, nan_allowed=padding is not None)
     try:
-        return data_set(parts["x"], parts["y"], parts.get("mask"), name=path.name, target=target)
+        return data_set(*parts, name=path.name, target=target, tokens=tokens, padding=padding)
     except InvalidInput as problem:
         raise InvalidInput(f"{path}: {problem}") from None
 
 
-def _npz(path: Path) -> Mapping[str, Any]:
+def is_data(path: Path) -> bool:
+    """Whether a path has the name of a file that `load` reads.
+
+    >>> is_data(Path("mine.csv.gz")), is_data(Path("spec.toml"))
+    (True, False)
+    """
+    return path.name.endswith(KNOWN)
+
+
+def _existing(path: Path | str) -> Path:
+    path = Path(path)
+    if not path.exists():
+        raise InvalidInput(f"{path}: no such file")
+    if path.is_dir():
+        raise InvalidInput(f"{path}: expected a file, got a folder")
+    if not is_data(path):
+        given = path.suffix or "no extension"
+        raise InvalidInput(f"{path}: expected a file of one of {', '.join(KNOWN)}, got {given}")
+    return path
+
+
+def _read(path: Path, names: dict[str, str | None], columns: "Columns | None", *, nan_allowed: bool) -> Parts:
+    asked = columns is not None and columns.given
+    try:
+        if path.name.endswith(TABLES) or asked:
+            from headcount.data.long_form import Columns, sequences_in
+
+            for part in ("x", "mask"):
+                if names[part] is not None:
+                    raise InvalidInput(f'{part}: expected none for a table: features="a,b" are its tokens')
+            frame, y = _frame(path), names["y"]
+            return sequences_in(frame, columns or Columns(), y=y, nan_allowed=nan_allowed)
+        parts = parts_of(_named(path, names), **names)
+        if parts.y is None:
+            raise InvalidInput('expected x and y (or another name, with y="NAME"), got no y')
+        return parts
+    except InvalidInput as problem:
+        raise InvalidInput(f"{path}: {str(problem).removeprefix(f'{path}: ')}") from None
+
+
+def _named(path: Path, names: dict[str, str | None]) -> Mapping[str, Any]:
+    """The arrays of a file by their names; None for those that nobody needs."""
+    if path.name.endswith(".npz"):
+        return _npz(path, names)
+    if path.name.endswith(PARQUET):
+        return _parquet(path, names)
+    return _torch(path) if path.name.endswith(TORCH) else _columns_of_lines(path)
+
+
+def _npz(path: Path, names: dict[str, str | None]) -> Mapping[str, Any]:
     if not zipfile.is_zipfile(path):
-        raise InvalidInput(f"{path}: expected an .npz as numpy.savez writes it")
+        raise InvalidInput(
+            f"{path}: expected an .npz as numpy.savez writes it; this is another file, or damaged"
+        )
     try:
         with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] if name in PARTS else None for name in archive.files}
+            wanted = names_of(archive.files, **names).values()
+            return {name: archive[name] if name in wanted else None for name in archive.files}
+    except InvalidInput:
+        raise
     except Exception as error:  # damaged archives raise many exception types
-        if "allow_pickle" in str(error):
-            raise InvalidInput(f"{path}: expected arrays of numbers or text, got objects") from None
-        reason = str(error).partition("\n")[0] if isinstance(error, READING) else "it is damaged"
-        raise InvalidInput(f"{path}: cannot be read: {reason}") from None
+        _refuse(path, error)
 
 
-def _parquet(path: Path) -> Mapping[str, Any]:
+def _npy(path: Path) -> np.ndarray:
+    if path.suffix != ".npy":
+        raise InvalidInput(f"{path}: expected an .npy file")
     try:
-        table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        reason = str(error).partition("\n")[0].partition(". ")[0]
-        raise InvalidInput(f"{path}: cannot be read as Parquet: {reason}") from None
-    for name in PARTS:
-        if name in table.column_names and table[name].null_count:
+        with _existing(path).open("rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        _refuse(path, error)
+
+
+def _refuse(path: Path, error: Exception) -> NoReturn:
+    if "allow_pickle" in str(error) or "Object arrays" in str(error):
+        raise InvalidInput(f"{path}: expected arrays of numbers or text, got objects") from None
+    reason = str(error).partition("\n")[0] or type(error).__name__
+    raise InvalidInput(f"{path}: the file is damaged: {reason}") from None
+
+
+def _parquet(path: Path, names: dict[str, str | None]) -> Mapping[str, Any]:
+    table = _arrow(path)
+    wanted = names_of(table.column_names, **names).values()
+    for name in wanted:
+        if table[name].null_count:
             raise InvalidInput(f"{path}: {name}: expected no missing values, got {table[name].null_count}")
-    return {name: table[name].to_pylist() if name in PARTS else None for name in table.column_names}
+    return {name: table[name].to_pylist() if name in wanted else None for name in table.column_names}
+
+
+def _arrow(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).partition("\n")[0].partition(". ")[0].rpartition("': ")[2]
+        raise InvalidInput(f"{path}: not Parquet, or damaged: {reason}") from None
+
+
+def _torch(path: Path) -> Mapping[str, Any]:
+    from headcount.extras import needed
+
+    torch = needed("torch", extra="torch", purpose=f"{path}: a file of tensors")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # as with archives
+        if "weights_only" in str(error).lower() or "WeightsUnpickler" in str(error):
+            content = None
+        else:
+            _refuse(path, error)
+    if isinstance(content, list | tuple) and 2 <= len(content) <= 3:
+        content = dict(zip(("x", "y", "mask"), content, strict=False))
+    if not isinstance(content, Mapping) or not all(isinstance(name, str) for name in content):
+        raise InvalidInput(f"{path}: expected tensors: a dict with x and y, or (x, y), or (x, y, mask)")
+    return content
+
+
+def _columns_of_lines(path: Path) -> dict[str, list[Any]]:
+    """The values of each name, over all lines; every line has the same names."""
+    columns: dict[str, list[Any]] = {}
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(filter(str.strip, file), start=1):
+            try:
+                record = json.loads(line)
+            except ValueError:
+                raise InvalidInput(f"{path}: damaged: line {number} is no JSON") from None
+            if not isinstance(record, dict):
+                raise InvalidInput(f'{path}: expected lines such as {{"x": [[1, 2], [3, 4]], "y": 5}}')
+            if columns and columns.keys() != record.keys():
+                odd = sorted(columns.keys() ^ record.keys())[0]
+                raise InvalidInput(
+                    f"{path}: expected the same names in every line, line {number} differs in {odd}"
+                )
+            for name, value in record.items():
+                columns.setdefault(name, []).append(value)
+    if not columns:
+        raise InvalidInput(f"{path}: the file is empty")
+    return columns
+
+
+def _frame(path: Path) -> "pd.DataFrame":
+    import pandas as pd
+
+    if path.name.endswith(PARQUET):
+        return _arrow(path).to_pandas()
+    if path.name.endswith(LINES):
+        return pd.DataFrame(_columns_of_lines(path))
+    if not path.name.endswith(TABLES):
+        raise InvalidInput(
+            f"{path}: expected a table for id, time or features: {', '.join(TABLES + PARQUET + LINES)}"
+        )
+    try:
+        return pd.read_csv(path, sep="\t" if ".tsv" in path.suffixes else ",")
+    except pd.errors.EmptyDataError:
+        raise InvalidInput(f"{path}: the file is empty") from None
+    except (pd.errors.ParserError, UnicodeDecodeError, OSError, EOFError) as error:
+        raise InvalidInput(f"{path}: damaged: {str(error).partition(chr(10))[0]}") from None

@@ -17,15 +17,59 @@ CODE_SIZE = 64
 COPIES = 4  # of the tokens in float32: standardised in float64, in the data set, in its splits
 LAYOUT = "numbers [samples, length, token_dim] or [samples, length]"
 
+Present = Bool[np.ndarray, "sample token"] | None
 
-def tokens_of(
-    x: Any, mask: Any
-) -> tuple[Float[np.ndarray, "sample token token_dim"], Bool[np.ndarray, "sample token"] | None]:
-    """X as vectors, and a mask where lengths differ: numbers are standardised, integer tokens get codes."""
-    values, mask = _arrays(x, mask)
-    there = np.ones(values.shape[:2], bool) if mask is None else mask
-    if values.ndim == 2 and values.dtype.kind in "iub":
-        return _coded(values, there), mask
+
+def sequences_of(x: Any, mask: Any) -> tuple[np.ndarray, Present]:
+    """X in one array, and the mask if any token is absent."""
+    x = unwrapped(x)
+    if isinstance(x, list | tuple) and len(set(map(_length, x))) > 1:
+        if mask is not None:
+            raise InvalidInput("mask: expected none for sequences of different lengths, which make their own")
+        return _padded([as_array(f"x, sample {place}", sequence) for place, sequence in enumerate(x)])
+    values = as_array("x", x)
+    _no_text(values)
+    if values.ndim not in (2, 3):
+        cure = '; if a row is a token: id="COLUMN" tells sequences apart' if values.ndim == 1 else ""
+        raise InvalidInput(f"x: expected {LAYOUT}, got the shape {values.shape}{cure}")
+    if 0 in values.shape:
+        raise InvalidInput(f"x: expected at least one value, got the shape {values.shape}")
+    return values, None if mask is None else _checked(as_array("mask", mask), values.shape[:2])
+
+
+def without_padding(values: np.ndarray, present: Present, padding: Any) -> Present:
+    """The mask without the tokens that only fill up: all NaN, or a run of one number at the end or the start.
+
+    >>> without_padding(np.array([[3, 0, 5, 0], [1, 2, 3, 4]]), None, 0).astype(int)
+    array([[1, 1, 1, 0],
+           [1, 1, 1, 1]])
+    """
+    try:
+        number = math.inf if isinstance(padding, bool) else float(padding)
+    except (TypeError, ValueError):
+        number = math.inf
+    if math.isinf(number):
+        raise expected("padding", 'a number or "nan"', padding)
+    tokens = values.reshape(*values.shape[:2], -1)
+    if math.isnan(number):
+        absent = np.isnan(tokens).all(axis=2)
+    else:
+        ends = [runs((tokens == number).all(axis=2), at=end) for end in ("end", "start")]
+        absent = max(ends, key=np.sum)  # of two equal sums the first, the end
+    if not absent.any():
+        raise InvalidInput(f"padding: expected tokens of {number:g} that fill up sequences, got none")
+    return _checked(~absent if present is None else present & ~absent, values.shape[:2])
+
+
+def runs(same: Bool[np.ndarray, "sample token"], *, at: str) -> Bool[np.ndarray, "sample token"]:
+    """Where an unbroken run of true lasts to the end of its sequence, or from its start."""
+    step = -1 if at == "end" else 1
+    return np.logical_and.accumulate(same[:, ::step], axis=1)[:, ::step]
+
+
+def vectors_of(values: np.ndarray, present: Present) -> Float[np.ndarray, "sample token token_dim"]:
+    """Numbers standardised over the tokens that are present; absent ones are 0."""
+    there = np.ones(values.shape[:2], bool) if present is None else present
     numbers = values.reshape(*values.shape[:2], -1)
     if not numbers.shape[2]:
         raise InvalidInput(f"x: expected at least one number per token, got the shape {values.shape}")
@@ -33,13 +77,60 @@ def tokens_of(
     numbers = numbers.astype(np.float64)
     seen = numbers[there]
     if not np.isfinite(seen).all():
-        raise expected("x", "finite numbers", float(seen[~np.isfinite(seen)][0]))
+        raise _not_finite(numbers, there, masked=present is not None)
     scale = scale_of(seen)
     if scale.steady.all():
         how = "is constant" if scale.constant.all() else "varies only by rounding"
         raise InvalidInput(f"x {how} ({shown(float(seen[0, 0]))}): there is nothing to learn from")
     scaled = scale.standardised(np.where(there[..., None], numbers, 0))
-    return np.where(there[..., None], scaled, 0).astype(np.float32), mask
+    return np.where(there[..., None], scaled, 0).astype(np.float32)
+
+
+def ids_of(values: np.ndarray, present: Present) -> np.ndarray:
+    """The values as whole numbers [samples, length], where that is what they are."""
+    ids = values.reshape(values.shape[:2]) if values[0, 0].size == 1 else values
+    if ids.ndim != 2:
+        raise InvalidInput(f"x: expected one id per token, [samples, length], got the shape {values.shape}")
+    if ids.dtype.kind in "iub":
+        return ids
+    ids = np.where(True if present is None else present, ids, 0)
+    whole = np.isfinite(ids) & (ids == np.round(ids)) & (abs(ids) < 2**53)
+    if not whole.all():
+        raise expected("x", "whole numbers as ids of tokens", float(ids[~whole][0]))
+    return ids.astype(np.int64)
+
+
+def codes_of(ids: np.ndarray, present: Present) -> tuple[Float[np.ndarray, "sample token code"], int]:
+    """Integer tokens on axes of their own, many as random signs, nearly at right angles; and their number.
+
+    All entries have a mean square of 1, as standardised features have: a model starts from that size.
+    """
+    there = np.ones(ids.shape, bool) if present is None else present
+    vocabulary, places = np.unique(ids[there], return_inverse=True)
+    if len(vocabulary) < 2:
+        raise InvalidInput(f"x is constant ({shown(vocabulary[0].item())}): there is nothing to learn from")
+    _fits_memory((*ids.shape, len(vocabulary) if len(vocabulary) <= MAX_ONE_HOT else CODE_SIZE))
+    if len(vocabulary) <= MAX_ONE_HOT:
+        codes = np.sqrt(len(vocabulary)) * np.eye(len(vocabulary))
+    else:
+        codes = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(vocabulary), CODE_SIZE))
+    x = np.zeros((*ids.shape, codes.shape[1]), np.float32)
+    x[there] = codes[places]
+    return x, len(vocabulary)
+
+
+def _not_finite(numbers: np.ndarray, there: np.ndarray, *, masked: bool) -> InvalidInput:
+    """Where the first number that is not finite stands, and how many there are."""
+    bad = ~np.isfinite(numbers) & there[..., None]
+    sample, token, feature = np.argwhere(bad)[0].tolist()
+    place = f"sample {sample}, token {token}" + f", feature {feature}" * (numbers.shape[2] > 1)
+    count, samples = int(bad.sum()), int(bad.any(axis=(1, 2)).sum())
+    line = f"got {numbers[sample, token, feature]} at {place} (counted from 0)"
+    if count > 1:
+        line += f"; {count:,} such values in {samples:,} sample{'s' * (samples > 1)}"
+    whole_tokens = (np.isnan(numbers).all(axis=2) == bad.any(axis=2)).all()
+    cure = '; if NaN only fills up shorter sequences: padding="nan"' if whole_tokens and not masked else ""
+    return InvalidInput(f"x: expected finite numbers, {line}{cure}")
 
 
 def _fits_memory(shape: tuple[int, ...]) -> None:
@@ -51,22 +142,6 @@ def _fits_memory(shape: tuple[int, ...]) -> None:
             f"x: {shape[0]:,} samples of {shape[1]:,} tokens of {shape[2]:,} numbers need at least "
             f"{needed / 1e9:,.0f} GB; this machine has {memory / 1e9:,.0f} GB: use fewer samples"
         )
-
-
-def _arrays(x: Any, mask: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """X in one array, and the mask if any token is absent."""
-    x = unwrapped(x)
-    if isinstance(x, list | tuple) and len(set(map(_length, x))) > 1:
-        if mask is not None:
-            raise InvalidInput("mask: expected none for sequences of different lengths, which make their own")
-        return _padded([as_array(f"x, sample {place}", sequence) for place, sequence in enumerate(x)])
-    values = as_array("x", x)
-    _no_text(values)
-    if values.ndim not in (2, 3):
-        raise InvalidInput(f"x: expected {LAYOUT}, got the shape {values.shape}")
-    if 0 in values.shape:
-        raise InvalidInput(f"x: expected at least one value, got the shape {values.shape}")
-    return values, None if mask is None else _checked(as_array("mask", mask), values.shape[:2])
 
 
 def _length(sequence: Any) -> int | None:
@@ -110,21 +185,3 @@ def _padded(sequences: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     for place, sequence in enumerate(sequences):
         padded[place, : len(sequence)] = sequence
     return padded, np.arange(lengths.max()) < lengths[:, None]
-
-
-def _coded(values: np.ndarray, there: np.ndarray) -> Float[np.ndarray, "sample token code"]:
-    """Integer tokens on axes of their own; many of them as random signs, nearly at right angles.
-
-    All entries have a mean square of 1, as standardised features have: a model starts from that size.
-    """
-    vocabulary, places = np.unique(values[there], return_inverse=True)
-    if len(vocabulary) < 2:
-        raise InvalidInput(f"x is constant ({shown(vocabulary[0].item())}): there is nothing to learn from")
-    _fits_memory((*values.shape, len(vocabulary) if len(vocabulary) <= MAX_ONE_HOT else CODE_SIZE))
-    if len(vocabulary) <= MAX_ONE_HOT:
-        codes = np.sqrt(len(vocabulary)) * np.eye(len(vocabulary))
-    else:
-        codes = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(vocabulary), CODE_SIZE))
-    x = np.zeros((*values.shape, codes.shape[1]), np.float32)
-    x[there] = codes[places]
-    return x
