@@ -75,6 +75,17 @@ class MemberRecipe:
             loss="cross_entropy" if data.classes else "squared",
         )
 
+    def encoder_hidden(self, data: DataSet) -> tuple[int, ...]:
+        """The hidden layer of the encoder, wide enough for integer tokens, each of which is a thing of its own.
+
+        On axes of their own they need none: any function of a token is linear in them, and learnt sooner. With
+        a layer that is too narrow for its tokens, more heads do better because each learns an encoding.
+        """
+        one_hot = data.ids == data.token_dim
+        if one_hot and self.positions == "none":
+            return ()
+        return (self.hidden * (1 if not data.ids else 2 if one_hot else 4),)
+
     def architecture(self, data: DataSet, heads: int) -> Architecture:
         """The paper's class with one layer; position inputs start at zero.
 
@@ -85,7 +96,7 @@ class MemberRecipe:
             output_dim=data.output_dim,
             heads=heads,
             head_dim=ceil(self.width / heads),
-            encoder_hidden=(self.hidden,),
+            encoder_hidden=self.encoder_hidden(data),
             readout_hidden=(self.hidden,),
             positions=self.positions,
             positions_start="zero",
