@@ -76,10 +76,10 @@ class MemberRecipe:
         )
 
     def encoder_hidden(self, data: DataSet) -> tuple[int, ...]:
-        """The hidden layer of the encoder, wide enough for integer tokens, each of which is a thing of its own.
+        """The hidden layer of the encoder, wide enough to tell integer tokens apart.
 
-        On axes of their own they need none: any function of a token is linear in them, and learnt sooner. With
-        a layer that is too narrow for its tokens, more heads do better because each learns an encoding.
+        On axes of their own they need none: any function of a token is linear in them, and learnt sooner.
+        With a layer that is too narrow, more heads do better because each learns an encoding of its own.
         """
         one_hot = data.ids == data.token_dim
         if one_hot and self.positions == "none":
