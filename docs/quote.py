@@ -25,7 +25,6 @@ from headcount.report.rendering import save_chart
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import ITEMS, MAPS, REAL_ITEMS
 from headcount.reproduce.page import columns, written
-from headcount.reproduce.polishing import to_polish
 from headcount.reproduce.recipe import FULL
 
 ROOT = Path(__file__).parent.parent
@@ -345,7 +344,7 @@ def _rows_of(name: str) -> pd.DataFrame | None:
     item, frame = ITEMS[name], pd.read_parquet(RESULTS / "reproduce.parquet")
     if {trial.id for trial in item.trials(FULL)} - set(frame["trial"]):
         return None
-    return item.rows(frame, FULL, [wanted for _, wanted in to_polish(item, FULL, frame)])
+    return item.rows(frame, FULL)
 
 
 @cache
