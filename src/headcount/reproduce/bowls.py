@@ -26,12 +26,16 @@ def panels(frame: pd.DataFrame) -> list[Panel]:
 
 
 def judge(frame: pd.DataFrame) -> list[Verdict]:
-    """The fall at D, and the change with T: at every length, and at those at which D heads learn something."""
+    """The fall at D, and the change with T: at every length, and at those where D heads learn something."""
     learnt = errors_learnt(frame)
     return [
         falls(frame, below=D - 1, at=D, factor=10),
         *change_with_length(frame, enough=D),
-        *(change_with_length(learnt, enough=D, where="where D heads learn, ") if len(learnt) < len(frame) else ()),
+        *(
+            change_with_length(learnt, enough=D, where="where D heads learn, ")
+            if len(learnt) < len(frame)
+            else ()
+        ),
     ]
 
 

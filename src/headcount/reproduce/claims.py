@@ -96,28 +96,41 @@ class Verdict:
 
 
 def falls(frame: pd.DataFrame, *, at: int, below: int, factor: float) -> Verdict:
-    """At every length the error falls at least `factor`-fold: its minimum, its median, the selected seed's."""
-    claim = f"the error falls at least {factor:g}-fold from h = {below} to h = {at} at every T, by any statistic"
+    """At every length the minimum, the median and the selected seed's error fall at least `factor`-fold."""
+    claim = (
+        f"the error falls at least {factor:g}-fold from h = {below} to h = {at}, at every T, by any statistic"
+    )
+    folds = fall_table(frame, at=at, below=below)
+    if folds is None:
+        return Verdict(claim, None, "these head counts were not trained")
+    if folds[list(STATISTICS)].isna().any(axis=None):
+        return Verdict(claim, None, "a cell has no finished member")
+    evidence = "; ".join(
+        f"T = {length}: {row['min']:,.0f}, {row['median']:,.0f}{_span(row)}, {row['selected']:,.0f}"
+        for length, row in folds.iterrows()
+    )
+    holds = bool((folds[list(STATISTICS)] >= factor).all(axis=None))
+    return Verdict(claim, holds, f"by minimum, median (95% interval), selected seed: {evidence}")
+
+
+def _span(row: "pd.Series[float]") -> str:
+    return "" if np.isnan(row["low"]) else f" ({row['low']:,.0f} to {row['high']:,.0f})"
+
+
+def fall_table(frame: pd.DataFrame, *, at: int, below: int) -> pd.DataFrame | None:
+    """How many times smaller each statistic is at each length; `low`, `high`: the median's 95% interval."""
     table = summarise(frame[frame["heads"].isin((below, at))])
     errors = table.pivot(index="heads", columns="length", values=list(STATISTICS))
     if not {at, below} <= set(errors.index):
-        return Verdict(claim, None, "these head counts were not trained")
-    folds = (errors.loc[below] / errors.loc[at]).unstack(0)
-    if folds.isna().any(axis=None):
-        return Verdict(claim, None, "a cell has no finished member")
-    evidence = "; ".join(
-        f"{STATISTICS[name]} {', '.join(f'T = {length}: {fold:,.0f}' for length, fold in folds[name].items())}"
-        for name in STATISTICS
-    )
+        return None
+    folds = pd.DataFrame({name: errors[name].loc[below] / errors[name].loc[at] for name in STATISTICS})
     ends = [fall_interval(frame[frame["length"] == length], below, at) for length in folds.index]
-    known = [f"{low:,.0f} to {high:,.0f}" for low, high in filter(None, ends)]
-    if len(known) == len(ends):
-        evidence += f"; 95% intervals of the median's {', '.join(known)}"
-    return Verdict(claim, bool((folds >= factor).all(axis=None)), evidence)
+    folds[["low", "high"]] = [(np.nan, np.nan) if end is None else end for end in ends]
+    return folds
 
 
 def fall_interval(members: pd.DataFrame, below: int, at: int) -> tuple[float, float] | None:
-    """The 95% interval of how many times smaller the median is with `at` heads; None of fewer than 7 seeds."""
+    """The 95% interval of how many times smaller the median is with `at` heads, of 7 seeds or more."""
     more, fewer = (errors_of(members[members["heads"] == heads]) for heads in (at, below))
     return median_ratio_interval(fewer, more)
 
@@ -125,6 +138,12 @@ def fall_interval(members: pd.DataFrame, below: int, at: int) -> tuple[float, fl
 def errors_of(members: pd.DataFrame) -> Group:
     """The test errors of a cell over its seeds, at the selected rate."""
     return at_selected_rate(members)["test_error"].to_numpy(float)
+
+
+def errors_by(members: pd.DataFrame, axis: str) -> dict[int, Group]:
+    """The errors of every cell along an axis, smallest first."""
+    places = sorted(int(place) for place in members[axis].unique())
+    return {place: errors_of(members[members[axis] == place]) for place in places}
 
 
 def no_worse(
@@ -162,25 +181,20 @@ def within(table: pd.DataFrame, *, heads: Callable[[int], bool], factor: float, 
 
 def change_with_length(frame: pd.DataFrame, *, enough: int, where: str = "") -> Iterator[Verdict]:
     """For every h the slope of log(error) on log(T) over all seeds: above 0 below D, and from D on not."""
-    for heads, members in frame.groupby("heads"):
+    for heads in sorted(int(count) for count in frame["heads"].unique()):
         few = heads < enough
         claim = f"{where}with h = {heads} the error {'grows' if few else 'does not grow'} with T"
-        found = length_slope(members)
-        if found is None:
+        groups = errors_by(frame[frame["heads"] == heads], "length")
+        if len(groups) < 3 or min(map(len, groups.values())) < 2:
             yield Verdict(claim, None, "needs three lengths and two seeds")
             continue
+        lengths, seeds = np.array(list(groups), float), sum(map(len, groups.values()))
+        found = log_slope(lengths, list(groups.values()))
+        lowest = log_slope(lengths, [errors.min(keepdims=True) for errors in groups.values()])
         holds = found.sign > 0 if few else found.sign < 0
-        lengths, seeds = members["length"].unique(), int(found.freedom) + 2
-        evidence = f"slope {found}, T = {min(lengths)} to {max(lengths)}, {seeds} members"
+        places = f"T = {min(groups)} to {max(groups)}, {seeds} members"
+        evidence = f"slope {found} over {places}; by minima {lowest.value:z.2f}"
         yield Verdict(claim, holds if found.sign else None, evidence)
-
-
-def length_slope(members: pd.DataFrame) -> Estimated | None:
-    """The slope of log(error) on log(T) over all seeds of three lengths or more, at the selected rates."""
-    groups = [errors_of(cell) for _, cell in members.groupby("length")]
-    if len(groups) < 3 or min(map(len, groups)) < 2:
-        return None
-    return log_slope(np.array(sorted(members["length"].unique()), float), groups)
 
 
 def log_slope(x: Float[np.ndarray, " place"], groups: Sequence[Group], *, floor: float = 1e-12) -> Estimated:
@@ -188,7 +202,7 @@ def log_slope(x: Float[np.ndarray, " place"], groups: Sequence[Group], *, floor:
 
     >>> x = np.array([8.0, 16.0, 32.0])
     >>> str(log_slope(x, [a * np.array([1.0, 1.1]) for a in x**0.5]))
-    '0.50 (0.36 to 0.64)'
+    '0.50 (0.34 to 0.66)'
     """
     return slope(np.log(x), [np.log(np.maximum(group, floor)) for group in groups])
 

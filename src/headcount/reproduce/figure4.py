@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import Verdict, at_selected_rate, errors_of, log_slope, summarise
+from headcount.reproduce.claims import Verdict, at_selected_rate, errors_by, log_slope, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe, maxima
 from headcount.results.intervals import Estimated, regression
@@ -61,8 +61,8 @@ def power_laws(frame: pd.DataFrame, heads: int) -> list[Verdict]:
 
 
 def _law(members: pd.DataFrame) -> Estimated:
-    groups = [errors_of(cell) for _, cell in members.groupby("hidden")]
-    return log_slope(np.array(sorted(members["hidden"].unique()), float), groups)
+    groups = errors_by(members, "hidden")
+    return log_slope(np.array(list(groups), float), list(groups.values()))
 
 
 def _needed(members: pd.DataFrame, heads: int) -> Verdict:

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import STATISTICS, Verdict, errors_of, summarise
+from headcount.reproduce.claims import STATISTICS, Verdict, errors_by, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe, maxima
 from headcount.trials.grid import Grid
@@ -61,14 +61,13 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
 def _no_size_makes_up(frame: pd.DataFrame) -> Verdict:
     """Over all head sizes, the best seed with D - 1 heads beside the worst seed with D."""
     sizes = frame[frame["hidden"] == HIDDEN]
-    fewer, enough = (
-        {size: errors_of(cell) for size, cell in sizes[sizes["heads"] == heads].groupby("head_dim")}
-        for heads in (D - 1, D)
-    )
+    fewer, enough = (errors_by(sizes[sizes["heads"] == heads], "head_dim") for heads in (D - 1, D))
     best = min(fewer, key=lambda size: fewer[size].min())
     worst = max(enough, key=lambda size: enough[size].max())
     least, most = float(fewer[best].min()), float(enough[worst].max())
-    claim = f"no head size makes up for a head: the best seed with h = {D - 1} is worse than the worst with h = {D}"
+    claim = (
+        f"no head size makes up for a head: the best seed of h = {D - 1} is worse than the worst of h = {D}"
+    )
     return Verdict(claim, least > most, f"{least:.1e} (n = {best}) against {most:.1e} (n = {worst})")
 
 
@@ -80,7 +79,7 @@ def _table(frame: pd.DataFrame) -> pd.DataFrame:
 def _fold(what: str, table: pd.DataFrame, below: int) -> Verdict:
     errors = table.set_index("heads")[list(STATISTICS)]
     folds = errors.loc[below] / errors.loc[D]
-    evidence = ", ".join(f"{STATISTICS[name]} {fold:,.0f}-fold" for name, fold in folds.items())
+    evidence = ", ".join(f"{words} {folds[name]:,.0f}-fold" for name, words in STATISTICS.items())
     claim = f"{what} the error falls at least 100-fold, by any statistic"
     return Verdict(claim, bool((folds >= 100).all()), f"{evidence}; {table['seeds'].min():.0f} seeds")
 

@@ -26,7 +26,6 @@ from headcount.reproduce.recipe import LENGTHS, Recipe
 from headcount.trials.grid import Grid
 from headcount.trials.task_choice import TaskChoice
 
-
 ABOVE = 3.0  # times the paper's number: a cell that is named as worse
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import Verdict, errors_of, summarise
+from headcount.reproduce.claims import Verdict, errors_by, errors_of, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe, maxima
 from headcount.trials.grid import Grid
@@ -41,12 +41,12 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
     verdicts = []
     for length in LENGTHS:
         at = frame[frame["length"] == length]
-        one = {size: errors_of(cell) for size, cell in at[at["variant"] == "one head"].groupby("head_dim")}
+        one = errors_by(at[at["variant"] == "one head"], "head_dim")
         several = errors_of(at[at["variant"] == "D heads"])
         wide = [errors for size, errors in one.items() if size >= 4 * length]
         claim = (
-            f"T = {length}: trained with one hidden layer in the readout, one head of n ≥ T·d comes within 10 "
-            "times the error of D heads"
+            f"T = {length}: trained with one hidden layer in the readout, one head of n ≥ T·d comes within "
+            "10 times the error of D heads"
         )
         if not (wide and several.size and min(map(len, wide))):
             verdicts.append(Verdict(claim, None, "a cell has no finished member, or n ≥ T·d was not trained"))

@@ -56,20 +56,23 @@ class Estimated:
 
     def __str__(self) -> str:
         low, high = self.interval
-        return f"{self.value:.2f} ({low:.2f} to {high:.2f})"
+        return f"{self.value:z.2f} ({low:z.2f} to {high:z.2f})"
 
 
 def contrast(groups: Sequence[Group], weights: Sequence[float]) -> Estimated:
-    """Σ w_i · mean_i over two or more independent groups, each with a variance of its own (Welch).
+    """Σ w_i · mean_i over independent groups, each with a variance of its own (Welch, Satterthwaite).
 
-    The variance of a group of one value is not known.
+    The variance of a group of one value is not known. A skewed group with much of the weight makes the
+    interval cover less: compare like with like.
     """
     means = np.array([group.mean() for group in groups])
     value = float(np.dot(weights, means))
     if min(map(len, groups)) < 2:
         return Estimated(value, np.inf, 0.0)
     freedoms = np.array([len(group) - 1 for group in groups])
-    parts = np.array([w**2 * group.var(ddof=1) / len(group) for w, group in zip(weights, groups, strict=True)])
+    parts = np.array(
+        [w**2 * group.var(ddof=1) / len(group) for w, group in zip(weights, groups, strict=True)]
+    )
     error = float(np.sqrt(parts.sum()))
     if error <= ROUNDING * float(np.abs(np.multiply(weights, means)).max()):
         return Estimated(value, 0.0, float(freedoms.sum()))
@@ -83,6 +86,11 @@ def difference(one: Group, other: Group) -> Estimated:
     -1
     """
     return contrast((one, other), (1.0, -1.0))
+
+
+def paired(one: Group, other: Group) -> Estimated:
+    """The mean of one − other, seed by seed: what seeds share falls out."""
+    return contrast((one - other,), (1.0,))
 
 
 def regression(design: Float[np.ndarray, "value term"], values: Group) -> list[Estimated]:
