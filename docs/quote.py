@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import headlines
 import pandas as pd
 
 from headcount.report.collisions_chart import collisions_chart
@@ -230,6 +231,43 @@ def deep_collisions() -> str:
     return f"{table(names, rows)}\n\n{text}\nRatio of the medians: {ratios}. ({found['machine']}.)"
 
 
+def falls() -> str:
+    """How far the error falls where heads become enough."""
+    statistics = ("minimum", "median", "selected by validation")
+    names = ("", "h", "seeds", *statistics, "least low end of the medians' intervals")
+    return table(names, headlines.falls(_known_rows))
+
+
+def slopes() -> str:
+    """The exponent of T, for every number of heads."""
+    names = ("", *(f"h = {heads}" for heads in range(1, 6)))
+    return f"{table(names, headlines.slopes(_known_rows))}\n\n{headlines.without_the_furthest(_known_rows)}"
+
+
+def above() -> str:
+    """The cells where ours is worse than the paper's."""
+    sentence, rows = headlines.above(_known_rows)
+    times = (f"{which} / paper" for which in ("minimum", "median", "selected"))
+    return f"{sentence}\n\n{table(('', 'h', 'T', *times), rows)}"
+
+
+def means() -> str:
+    """Our means beside the paper's."""
+    return headlines.means(_known_rows)
+
+
+def polished() -> str:
+    """The members that a second-order method carried on."""
+    rows = headlines.polished(pd.read_parquet(RESULTS / "reproduce.parquet"))
+    return table(("layers", "D", "h", "T", "training", "validation", "test"), rows)
+
+
+def _known_rows(name: str) -> pd.DataFrame:
+    rows = _rows_of(name)
+    assert rows is not None, f"{name} was not run in full"
+    return rows
+
+
 def bm25() -> str:
     """What the re-rankers are up against, in a sentence."""
     rows, alone = _rows_of("msmarco"), _json("msmarco.json")["bm25_right"]
@@ -370,6 +408,7 @@ QUOTES: dict[str, Callable[[], str]] = {
     **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
     **{f"map_{name}": partial(map_of, name) for name in MAPS},
     **{quote.__name__: quote for quote in (laws, shapes, deep_collisions)},
+    **{quote.__name__: quote for quote in (falls, slopes, above, means, polished)},
 }
 
 

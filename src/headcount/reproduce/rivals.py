@@ -66,7 +66,7 @@ def _no_size_makes_up(frame: pd.DataFrame) -> Verdict:
     worst = max(enough, key=lambda size: enough[size].max())
     least, most = float(fewer[best].min()), float(enough[worst].max())
     claim = (
-        f"no head size makes up for a head: the best seed of h = {D - 1} is worse than the worst of h = {D}"
+        f"no head size makes up for a head: the best seed of h = {D - 1} loses to the worst of h = {D}"
     )
     return Verdict(claim, least > most, f"{least:.1e} (n = {best}) against {most:.1e} (n = {worst})")
 
