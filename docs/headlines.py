@@ -1,4 +1,4 @@
-"""What docs/paper.md says first, from the rows of the tables: by minimum, by median and by the selected seed."""
+"""What docs/paper.md and docs/real.md say first, from the rows alone."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -10,8 +10,9 @@ from scipy.special import stdtrit
 from headcount.reproduce.bowls import D, errors_learnt
 from headcount.reproduce.claims import STATISTICS, Cells, errors_by, fall_table, log_slope, summarise
 from headcount.reproduce.item import ITEMS
+from headcount.reproduce.real.variants import GRID, HEADS_FIXED, SHORTER, SHORTER_CORNERS, WIDTH_FIXED
 from headcount.reproduce.table import ABOVE
-from headcount.results.intervals import slope
+from headcount.results.intervals import difference, slope
 
 Rows = Callable[[str], pd.DataFrame]
 ENOUGH = {"table2": 4, "table3": 4, "table4": 3, "table5": 2}
@@ -24,7 +25,11 @@ def conditions(rows: Rows) -> Mapping[str, tuple[pd.DataFrame, int]]:
     learnt = errors_learnt(bowls)
     rest = bowls[~bowls["length"].isin(learnt["length"])]
     tables = {titled(name): (rows(name), enough) for name, enough in ENOUGH.items()}
-    return {**tables, f"{title}, T ≤ {learnt['length'].max()}": (learnt, D), f"{title}, T = {rest['length'].max()}": (rest, D)}
+    return {
+        **tables,
+        f"{title}, T ≤ {learnt['length'].max()}": (learnt, D),
+        f"{title}, T = {rest['length'].max()}": (rest, D),
+    }
 
 
 def titled(name: str) -> str:
@@ -98,7 +103,9 @@ def above(rows: Rows) -> tuple[str, list[tuple[str, ...]]]:
             lengths = ", ".join(str(length) for length in group["length"])
             ratios = (span(group[ratio], ".2g") for ratio in RATIOS)
             found.append((titled(name), str(heads), lengths, *ratios))
-    least = f"In **{worse} of {total}** cells our lowest error of eight seeds is more than {ABOVE:g} times the"
+    least = (
+        f"In **{worse} of {total}** cells our lowest error of eight seeds is more than {ABOVE:g} times the"
+    )
     where = f"{below_enough} of them in the last column below the transition"
     return f"{least} paper's number,\n{where}:", found
 
@@ -145,3 +152,30 @@ def span(values: "pd.Series[float]", form: str) -> str:
     """From the least to the largest, or the one."""
     low, high = format(float(values.min()), form), format(float(values.max()), form)
     return low if low == high else f"{low} to {high}"
+
+
+def corners(name: str, frame: pd.DataFrame) -> list[tuple[str, ...]]:
+    """What heads and what width add to training accuracy, in points, from either end of the other."""
+    grids = ((GRID, (WIDTH_FIXED, HEADS_FIXED)), (SHORTER, (SHORTER_CORNERS,)))
+    found = []
+    for grid, controls in grids:
+        cells = frame[frame["variant"].isin((grid, *controls))].drop_duplicates("trial")
+        few, narrow = cells[cells["variant"] == grid].sort_values("heads")[["heads", "width"]].iloc[0]
+        by_corner = {
+            corner: members["train_error"].to_numpy()
+            for corner, members in cells.groupby(["heads", "width", "length"])
+        }
+        held = frame[frame["variant"].isin(controls)]
+        many, wide = 8, held[held["heads"] == few]["width"].max()
+        for length in sorted(held[held["width"] == wide]["length"].unique()):
+            ends = ((few, narrow), (many, narrow), (few, wide), (many, wide))
+            neither, heads, width, both = (100 * by_corner[h, w, length] for h, w in ends)
+            pairs = ((neither, heads), (width, both), (neither, width), (heads, both))
+            added = (difference(before, after) for before, after in pairs)
+            where = f"{name}, {'6 epochs' if grid == SHORTER else 'full'}, E = {narrow} and {wide}"
+            wrong = f"{neither.mean():.1f}%"
+            points = (f"{one.value:z.1f} ({one.interval[0]:z.1f} to {one.interval[1]:z.1f})" for one in added)
+            found.append((where, str(length), str(len(neither)), wrong, *points))
+        if SHORTER not in set(frame["variant"]):
+            break
+    return found

@@ -262,6 +262,17 @@ def polished() -> str:
     return table(("layers", "D", "h", "T", "training", "validation", "test"), rows)
 
 
+def corners() -> str:
+    """What heads and what width add on real data, each alone."""
+    rows = [
+        row
+        for name, title in (("msmarco", "MS MARCO"), ("cifar10", "CIFAR-10"))
+        for row in headlines.corners(title, _known_rows(name))
+    ]
+    added = ("8 heads, narrow", "8 heads, wide", "width, 1 head", "width, 8 heads")
+    return table(("", "T", "seeds", "wrong before", *added), rows)
+
+
 def _known_rows(name: str) -> pd.DataFrame:
     rows = _rows_of(name)
     assert rows is not None, f"{name} was not run in full"
@@ -408,7 +419,7 @@ QUOTES: dict[str, Callable[[], str]] = {
     **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
     **{f"map_{name}": partial(map_of, name) for name in MAPS},
     **{quote.__name__: quote for quote in (laws, shapes, deep_collisions)},
-    **{quote.__name__: quote for quote in (falls, slopes, above, means, polished)},
+    **{quote.__name__: quote for quote in (falls, slopes, above, means, polished, corners)},
 }
 
 
