@@ -65,9 +65,7 @@ def _no_size_makes_up(frame: pd.DataFrame) -> Verdict:
     best = min(fewer, key=lambda size: fewer[size].min())
     worst = max(enough, key=lambda size: enough[size].max())
     least, most = float(fewer[best].min()), float(enough[worst].max())
-    claim = (
-        f"no head size makes up for a head: the best seed of h = {D - 1} loses to the worst of h = {D}"
-    )
+    claim = f"no head size makes up for a head: the best seed of h = {D - 1} loses to the worst of h = {D}"
     return Verdict(claim, least > most, f"{least:.1e} (n = {best}) against {most:.1e} (n = {worst})")
 
 
