@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import headlines
 import pandas as pd
 
 from headcount.report.collisions_chart import collisions_chart
@@ -25,7 +26,6 @@ from headcount.report.rendering import save_chart
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import ITEMS, MAPS, REAL_ITEMS
 from headcount.reproduce.page import columns, written
-from headcount.reproduce.polishing import to_polish
 from headcount.reproduce.recipe import FULL
 
 ROOT = Path(__file__).parent.parent
@@ -231,6 +231,54 @@ def deep_collisions() -> str:
     return f"{table(names, rows)}\n\n{text}\nRatio of the medians: {ratios}. ({found['machine']}.)"
 
 
+def falls() -> str:
+    """How far the error falls where heads become enough."""
+    statistics = ("minimum", "median", "selected by validation")
+    names = ("", "h", "seeds", *statistics, "least low end of the medians' intervals")
+    return table(names, headlines.falls(_known_rows))
+
+
+def slopes() -> str:
+    """The exponent of T, for every number of heads."""
+    names = ("", *(f"h = {heads}" for heads in range(1, 6)))
+    return f"{table(names, headlines.slopes(_known_rows))}\n\n{headlines.without_the_furthest(_known_rows)}"
+
+
+def above() -> str:
+    """The cells where ours is worse than the paper's."""
+    sentence, rows = headlines.above(_known_rows)
+    times = (f"{which} / paper" for which in ("minimum", "median", "selected"))
+    return f"{sentence}\n\n{table(('', 'h', 'T', *times), rows)}"
+
+
+def means() -> str:
+    """Our means beside the paper's."""
+    return headlines.means(_known_rows)
+
+
+def polished() -> str:
+    """The members that a second-order method carried on."""
+    rows = headlines.polished(pd.read_parquet(RESULTS / "reproduce.parquet"))
+    return table(("layers", "D", "h", "T", "training", "validation", "test"), rows)
+
+
+def corners() -> str:
+    """What heads and what width add on real data, each alone."""
+    rows = [
+        row
+        for name, title in (("msmarco", "MS MARCO"), ("cifar10", "CIFAR-10"))
+        for row in headlines.corners(title, _known_rows(name))
+    ]
+    added = ("8 heads, narrow", "8 heads, wide", "width, 1 head", "width, 8 heads")
+    return table(("", "T", "seeds", "wrong before", *added), rows)
+
+
+def _known_rows(name: str) -> pd.DataFrame:
+    rows = _rows_of(name)
+    assert rows is not None, f"{name} was not run in full"
+    return rows
+
+
 def bm25() -> str:
     """What the re-rankers are up against, in a sentence."""
     rows, alone = _rows_of("msmarco"), _json("msmarco.json")["bm25_right"]
@@ -345,7 +393,7 @@ def _rows_of(name: str) -> pd.DataFrame | None:
     item, frame = ITEMS[name], pd.read_parquet(RESULTS / "reproduce.parquet")
     if {trial.id for trial in item.trials(FULL)} - set(frame["trial"]):
         return None
-    return item.rows(frame, FULL, [wanted for _, wanted in to_polish(item, FULL, frame)])
+    return item.rows(frame, FULL)
 
 
 @cache
@@ -371,6 +419,7 @@ QUOTES: dict[str, Callable[[], str]] = {
     **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
     **{f"map_{name}": partial(map_of, name) for name in MAPS},
     **{quote.__name__: quote for quote in (laws, shapes, deep_collisions)},
+    **{quote.__name__: quote for quote in (falls, slopes, above, means, polished, corners)},
 }
 
 

@@ -12,8 +12,8 @@ from headcount.reproduce.item import ITEMS, MAPS, REAL_ITEMS
 from headcount.trials.training import Training
 
 
-def test_a_table_is_trained_polished_judged_written_and_resumed(called, monkeypatch, capsys, tmp_path):
-    recipe = replace(recipes.QUICK, training=Training(**TINY_TRAINING), lengths=(6,), polish_steps=1)
+def test_a_table_is_trained_judged_written_and_resumed(called, monkeypatch, capsys, tmp_path):
+    recipe = replace(recipes.QUICK, training=Training(**TINY_TRAINING), lengths=(6,))
     monkeypatch.setattr(recipes, "QUICK", recipe)
     arguments = ("reproduce", "table4", "--quick", "--seeds", 1, "--out", tmp_path)
     assert called(*arguments, "--json") == 0

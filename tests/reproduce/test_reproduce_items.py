@@ -1,7 +1,6 @@
 """Every item, on results that are known beforehand: its panels, its verdicts, its page."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from headcount.report.rendering import save_chart
 from headcount.reproduce.claims import reversal_score
 from headcount.reproduce.item import ITEMS
 from headcount.reproduce.page import columns, write_reproduction, written
-from headcount.reproduce.polishing import to_polish
 from headcount.reproduce.recipe import FULL, LENGTHS, QUICK
 from headcount.reproduce.rivals import PARAMETERS
 from headcount.reproduce.sensitivity import at_an_angle
@@ -75,18 +73,6 @@ def test_the_reversal_score_misjudges_the_paper_s_own_table_4():
     at_one, at_two = (np.array([TABLE_4.errors[heads, length] for length in LENGTHS]) for heads in (1, 2))
     assert round(reversal_score(at_two), 2) == 2.64  # positive at h = 2, though D = 3
     assert reversal_score(at_one) == 0
-
-
-def test_only_what_stalls_above_the_paper_is_polished():
-    item, recipe = ITEMS["table2"], replace(FULL, polish_steps=7)
-    trials = item.trials(recipe)
-    assert to_polish(item, recipe, invented_frame(trials)) == []
-    stalled = invented_frame(trials, lambda trial: 1e-3 if trial.length == 8 else as_the_theory_says(trial))
-    pairs = to_polish(item, recipe, stalled)
-    assert {(trained.architecture.heads, trained.length) for trained, _ in pairs} == {(4, 8), (5, 8)}
-    assert all(wanted.training.polish_steps == 7 and wanted.id != trained.id for trained, wanted in pairs)
-    assert to_polish(item, replace(recipe, polish_steps=0), stalled) == []
-    assert to_polish(ITEMS["figure4"], recipe, stalled) == []
 
 
 def test_members_with_equal_parameters_have_them_nearly_equal():

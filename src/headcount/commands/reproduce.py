@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from headcount.reproduce.item import Item
     from headcount.reproduce.recipe import Recipe
     from headcount.results.store import Store
-    from headcount.trials.trial import Trial
 
 QUICKLY = (
     "A quick run: fewer steps, seeds and lengths. It shows where the error falls; its numbers are not to "
     "be held against the paper's."
 )
 
-PAGE_ONLY = ("validation", "polished")  # a terminal has no room for them
+PAGE_ONLY = ("validation",)  # a terminal has no room for them
 
 
 def reproduce(
@@ -135,13 +134,13 @@ def _list(*, as_json: bool) -> None:
 def _conclude(
     item: "Item", recipe: "Recipe", store: "Store", *, command: str, notes: list[str], quiet: bool
 ) -> dict[str, Any]:
-    """Polish where that is asked for, judge, and write page, picture and frame."""
+    """Judge, and write page, picture and frame."""
     from headcount.report.panel import panels_chart
     from headcount.report.rendering import save_chart
     from headcount.reproduce.page import write_reproduction
     from headcount.results.files import write_whole
 
-    frame = item.rows(store.frame(), recipe, _polish(item, recipe, store, quiet=quiet))
+    frame = item.rows(store.frame(), recipe)
     members = frame.drop_duplicates("trial")
     notes = [note for note in (item.conditions(recipe), *notes) if note]
     panels = item.panels(frame)
@@ -163,21 +162,6 @@ def _conclude(
         "panels": {panel.title: json.loads(panel.table.to_json(orient="records")) for panel in panels},
         "page": str(page),
     }
-
-
-def _polish(item: "Item", recipe: "Recipe", store: "Store", *, quiet: bool) -> "list[Trial]":
-    if not (recipe.polish_steps and item.polished):
-        return []
-    from rich.console import Console
-
-    from headcount.reproduce.polishing import polish_into, to_polish
-
-    pairs = to_polish(item, recipe, store.frame())
-    console = Console(stderr=True, quiet=quiet)
-    with console.status(f"{item.name}: polishing {len(pairs)} members by a second-order method"):
-        for row in polish_into(store, pairs):
-            console.log(f"h = {row.heads}, T = {row.length}: test error {row.test_error:.1e}")
-    return [wanted for _, wanted in pairs]
 
 
 def _show(

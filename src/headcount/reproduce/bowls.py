@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import Verdict, falls, grows_with_length, summarise
+from headcount.reproduce.claims import Verdict, change_with_length, falls, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe
 from headcount.trials.grid import Grid
@@ -26,9 +26,23 @@ def panels(frame: pd.DataFrame) -> list[Panel]:
 
 
 def judge(frame: pd.DataFrame) -> list[Verdict]:
-    """The fall at D, and the growth with T below it."""
-    table = summarise(frame)
-    return [falls(table, below=D - 1, at=D, factor=10), *grows_with_length(frame, below=D)]
+    """The fall at D, and the change with T: at every length, and at those where D heads learn something."""
+    learnt = errors_learnt(frame)
+    return [
+        falls(frame, below=D - 1, at=D, factor=10),
+        *change_with_length(frame, enough=D),
+        *(
+            change_with_length(learnt, enough=D, where="where D heads learn, ")
+            if len(learnt) < len(frame)
+            else ()
+        ),
+    ]
+
+
+def errors_learnt(frame: pd.DataFrame) -> pd.DataFrame:
+    """The lengths at which some seed with D heads leaves less than half of the variance."""
+    best = frame[frame["heads"] == D].groupby("length")["test_error"].min()
+    return frame[frame["length"].isin(best.index[best < 0.5])]
 
 
 ITEM = Item(

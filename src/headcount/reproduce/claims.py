@@ -4,7 +4,6 @@ The learning rate is chosen on validation data, errors are test errors:
 
     1. Of each rate, the lowest validation error over its seeds; the rate where that is lowest is taken.
     2. At that rate: minimum, median, mean and deviation of the test errors over the seeds.
-    3. A member that was polished stands beside them; the ratio to the paper's number takes the smaller.
 
 The choice of the rate has not seen the test data; the minimum over seeds is one over test errors. `selected`
 is the test error of the seed with the lowest validation error: no choice of any kind has seen that data.
@@ -12,39 +11,37 @@ is the test error of the seed with the lowest validation error: no choice of any
 sequences rarely hold one that is hard.
 """
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from headcount.results.bootstrap import interval_95, resampled
+from headcount.results.intervals import Estimated, median_ratio_interval, slope
 
 Cells = Mapping[tuple[int, int], float]  # (heads, length) to an error
 CELL = ("heads", "length")
-RESAMPLES = 4000
+RATIOS = {
+    "ratio": "min",
+    "median_ratio": "median",
+    "validation_ratio": "validation",
+    "selected_ratio": "selected",
+}
+STATISTICS = {"min": "minimum", "median": "median", "selected": "seed that validation selects"}
+Group = Float[np.ndarray, " seeds"]
 
 
 def summarise(frame: pd.DataFrame, *, by: Sequence[str] = CELL, paper: Cells | None = None) -> pd.DataFrame:
     """One row per cell, with the paper's number and ours over it where there is one."""
-    polished = polish_steps(frame) > 0
-    plain = frame[~polished]
-    rows = [_row(members) for _, members in plain.groupby(list(by), sort=True)]
-    table = pd.concat(
-        [plain.groupby(list(by), sort=True).size().reset_index()[list(by)], pd.DataFrame(rows)], axis=1
-    )
-    table = table.merge(_polished(frame[polished], by), how="left", on=list(by))
+    cells = frame.groupby(list(by), sort=True)
+    rows = pd.DataFrame([_row(members) for _, members in cells])
+    table = pd.concat([cells.size().reset_index()[list(by)], rows], axis=1)
     if paper is not None:
-        cells = zip(table["heads"], table["length"], strict=True)
-        table["paper"] = [paper.get((int(heads), int(length)), np.nan) for heads, length in cells]
-        table["ratio"] = table[["min", "polished_test"]].min(axis=1) / table["paper"]
-        by_validation = table["polished_validation"] < table["validation"]
-        selected = table["polished_test"].where(by_validation, table["selected"])
-        table["selected_ratio"] = selected / table["paper"]
-        table["validation_ratio"] = table[["validation", "polished_validation"]].min(axis=1) / table["paper"]
+        places = zip(table["heads"], table["length"], strict=True)
+        table["paper"] = [paper.get((int(heads), int(length)), np.nan) for heads, length in places]
+        for column, ours in RATIOS.items():
+            table[column] = table[ours] / table["paper"]
     return table
 
 
@@ -61,12 +58,6 @@ def at_selected_rate(members: pd.DataFrame) -> pd.DataFrame:
         return good
     best = good.groupby("learning_rate")["validation_error"].min()
     return good[good["learning_rate"] == best.idxmin()]
-
-
-def polish_steps(frame: pd.DataFrame) -> "pd.Series[int]":
-    """How many second-order steps ended each member's training."""
-    steps = [json.loads(spec)["training"].get("polish_steps", 0) for spec in frame["spec"]]
-    return pd.Series(steps, index=frame.index, dtype=int)
 
 
 def _row(members: pd.DataFrame) -> dict[str, float]:
@@ -87,13 +78,6 @@ def _row(members: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def _polished(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Of the members that were polished, the one with the lowest validation error."""
-    best = frame.sort_values("validation_error").drop_duplicates(list(by))
-    columns = {f"{kind}_error": f"polished_{kind}" for kind in ("test", "validation", "train")}
-    return best[[*by, *columns]].rename(columns=columns)
-
-
 @dataclass(frozen=True)
 class Verdict:
     """A claim, whether it holds here (None: cannot tell), and the numbers that decide."""
@@ -111,17 +95,55 @@ class Verdict:
         return f"{self.word}: {self.claim} ({self.evidence})"
 
 
-def falls(table: pd.DataFrame, *, at: int, below: int, factor: float) -> Verdict:
-    """At every length the minimum error falls at least `factor`-fold from `below` heads to `at` heads."""
-    claim = f"the error falls at least {factor:g}-fold from h = {below} to h = {at}, at every T"
-    errors = table.pivot(index="heads", columns="length", values="min")
-    if not {at, below} <= set(errors.index):
+def falls(frame: pd.DataFrame, *, at: int, below: int, factor: float) -> Verdict:
+    """At every length the minimum, the median and the selected seed's error fall at least `factor`-fold."""
+    claim = (
+        f"the error falls at least {factor:g}-fold from h = {below} to h = {at}, at every T, by any statistic"
+    )
+    folds = fall_table(frame, at=at, below=below)
+    if folds is None:
         return Verdict(claim, None, "these head counts were not trained")
-    folds = errors.loc[below] / errors.loc[at]
-    if folds.isna().any():
+    if folds[list(STATISTICS)].isna().any(axis=None):
         return Verdict(claim, None, "a cell has no finished member")
-    evidence = ", ".join(f"T = {length}: {fold:,.0f}" for length, fold in folds.items())
-    return Verdict(claim, bool((folds >= factor).all()), evidence)
+    evidence = "; ".join(
+        f"T = {length}: {row['min']:,.0f}, {row['median']:,.0f}{_span(row)}, {row['selected']:,.0f}"
+        for length, row in folds.iterrows()
+    )
+    holds = bool((folds[list(STATISTICS)] >= factor).all(axis=None))
+    return Verdict(claim, holds, f"by minimum, median (95% interval), selected seed: {evidence}")
+
+
+def _span(row: "pd.Series[float]") -> str:
+    return "" if np.isnan(row["low"]) else f" ({row['low']:,.0f} to {row['high']:,.0f})"
+
+
+def fall_table(frame: pd.DataFrame, *, at: int, below: int) -> pd.DataFrame | None:
+    """How many times smaller each statistic is at each length; `low`, `high`: the median's 95% interval."""
+    table = summarise(frame[frame["heads"].isin((below, at))])
+    errors = table.pivot(index="heads", columns="length", values=list(STATISTICS))
+    if not {at, below} <= set(errors.index):
+        return None
+    folds = pd.DataFrame({name: errors[name].loc[below] / errors[name].loc[at] for name in STATISTICS})
+    ends = [fall_interval(frame[frame["length"] == length], below, at) for length in folds.index]
+    folds[["low", "high"]] = [(np.nan, np.nan) if end is None else end for end in ends]
+    return folds
+
+
+def fall_interval(members: pd.DataFrame, below: int, at: int) -> tuple[float, float] | None:
+    """The 95% interval of how many times smaller the median is with `at` heads, of 7 seeds or more."""
+    more, fewer = (errors_of(members[members["heads"] == heads]) for heads in (at, below))
+    return median_ratio_interval(fewer, more)
+
+
+def errors_of(members: pd.DataFrame) -> Group:
+    """The test errors of a cell over its seeds, at the selected rate."""
+    return at_selected_rate(members)["test_error"].to_numpy(float)
+
+
+def errors_by(members: pd.DataFrame, axis: str) -> dict[int, Group]:
+    """The errors of every cell along an axis, smallest first."""
+    places = sorted(int(place) for place in members[axis].unique())
+    return {place: errors_of(members[members[axis] == place]) for place in places}
 
 
 def no_worse(
@@ -131,6 +153,7 @@ def no_worse(
     much = "at most the paper's" if factor == 1 else f"within {factor:g} times the paper's"
     names = {
         "ratio": f"our minimum over seeds is {much}, on test data",
+        "median_ratio": f"our median over seeds is {much}, on test data",
         "validation_ratio": f"our minimum over seeds is {much}, on validation data, as the paper reports",
         "selected_ratio": f"the seed that validation selects is {much}, on test data",
     }
@@ -156,44 +179,32 @@ def within(table: pd.DataFrame, *, heads: Callable[[int], bool], factor: float, 
     return Verdict(claim, bool((apart <= factor).all()), f"{(apart <= factor).sum()} of {len(cells)}; {ours}")
 
 
-def grows_with_length(frame: pd.DataFrame, *, below: int) -> list[Verdict]:
-    """For every h below: the slope of log(minimum error) on log(T), bootstrapped over seeds, is above 0."""
-    plain = frame[polish_steps(frame) == 0]
-    verdicts = []
-    for heads, members in plain[plain["heads"] < below].groupby("heads"):
-        claim = f"with h = {heads} the error grows with T"
-        groups = [at_selected_rate(cell)["test_error"].to_numpy() for _, cell in members.groupby("length")]
-        lengths = np.array(sorted(members["length"].unique()), float)
-        if len(lengths) < 3 or min(map(len, groups)) < 2:
-            verdicts.append(Verdict(claim, None, "needs three lengths and two seeds"))
+def change_with_length(frame: pd.DataFrame, *, enough: int, where: str = "") -> Iterator[Verdict]:
+    """For every h the slope of log(error) on log(T) over all seeds: above 0 below D, and from D on not."""
+    for heads in sorted(int(count) for count in frame["heads"].unique()):
+        few = heads < enough
+        claim = f"{where}with h = {heads} the error {'grows' if few else 'does not grow'} with T"
+        groups = errors_by(frame[frame["heads"] == heads], "length")
+        if len(groups) < 3 or min(map(len, groups.values())) < 2:
+            yield Verdict(claim, None, "needs three lengths and two seeds")
             continue
-        slope, low, high = slope_interval(lengths, groups)
-        evidence = f"slope {slope:.2f}, 95% interval {low:.2f} to {high:.2f}"
-        verdicts.append(Verdict(claim, True if low > 0 else False if high < 0 else None, evidence))
-    return verdicts
+        lengths, seeds = np.array(list(groups), float), sum(map(len, groups.values()))
+        found = log_slope(lengths, list(groups.values()))
+        lowest = log_slope(lengths, [errors.min(keepdims=True) for errors in groups.values()])
+        holds = found.sign > 0 if few else found.sign < 0
+        places = f"T = {min(groups)} to {max(groups)}, {seeds} members"
+        evidence = f"slope {found} over {places}; by minima {lowest.value:z.2f}"
+        yield Verdict(claim, holds if found.sign else None, evidence)
 
 
-def slope_interval(
-    x: Float[np.ndarray, " places"],
-    groups: list[Float[np.ndarray, " seeds"]],
-    *,
-    of: Callable[..., Any] = np.min,
-    seed: int = 0,
-) -> tuple[float, float, float]:
-    """The slope of log(minimum of a group) on log(x), and its 95% interval over resampled seeds.
-
-    `of`: the statistic of a group, in place of its minimum.
+def log_slope(x: Float[np.ndarray, " place"], groups: Sequence[Group], *, floor: float = 1e-12) -> Estimated:
+    """The exponent b of error ~ x^b, by the errors of all seeds; an error below `floor` is taken for it.
 
     >>> x = np.array([8.0, 16.0, 32.0])
-    >>> slope, low, high = slope_interval(x, [a * np.array([1.0, 1.1]) for a in x**0.5])
-    >>> round(slope, 2), low <= slope <= high
-    (0.5, True)
+    >>> str(log_slope(x, [a * np.array([1.0, 1.1]) for a in x**0.5]))
+    '0.50 (0.34 to 0.66)'
     """
-    random = np.random.default_rng(seed)
-    drawn = np.stack([resampled(group, RESAMPLES, random, of=of) for group in groups])
-    slopes = np.polyfit(np.log(x), np.log(drawn), 1)[0]
-    slope = np.polyfit(np.log(x), np.log([of(group) for group in groups]), 1)[0]
-    return float(slope), *interval_95(slopes)
+    return slope(np.log(x), [np.log(np.maximum(group, floor)) for group in groups])
 
 
 def reversal_score(errors: Float[np.ndarray, " lengths"]) -> float:

@@ -31,7 +31,7 @@ def panels(frame: pd.DataFrame) -> list[Panel]:
 def judge(frame: pd.DataFrame) -> list[Verdict]:
     """The fall at D, and the power law below it."""
     heads, hidden = (frame[frame["variant"] == variant] for variant in ("heads", "hidden"))
-    return [falls(summarise(heads), below=D - 1, at=D, factor=100), *figure4.power_laws(hidden, SHOWN)]
+    return [falls(heads, below=D - 1, at=D, factor=100), *figure4.power_laws(hidden, SHOWN)]
 
 
 ITEM = Item(

@@ -4,20 +4,24 @@ import numpy as np
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce import table2, table4
-from headcount.reproduce.claims import Cells, Verdict, reversal_score, summarise
+from headcount.reproduce import table2, table3, table4, table5
+from headcount.reproduce.claims import STATISTICS, Cells, Verdict, reversal_score, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe
-from headcount.reproduce.table import TABLE_2, TABLE_4
+from headcount.reproduce.table import TABLE_2, TABLE_3, TABLE_4, TABLE_5
 from headcount.trials.grid import Grid
 
-DIMENSIONS = {"D = 4": 4, "D = 3": 3}
-PUBLISHED = {"D = 4": TABLE_2, "D = 3": TABLE_4}
+TABLES = {
+    "Table 2": (table2.ITEM, TABLE_2, 4),
+    "Table 3": (table3.ITEM, TABLE_3, 4),
+    "Table 4": (table4.ITEM, TABLE_4, 3),
+    "Table 5": (table5.ITEM, TABLE_5, 2),
+}  # with the first number of heads that is enough
 
 
 def grids(recipe: Recipe) -> dict[str, Grid]:
-    """Those of Tables 2 and 4."""
-    return {"D = 4": table2.ITEM.grids(recipe)[""], "D = 3": table4.ITEM.grids(recipe)[""]}
+    """Those of all tables."""
+    return {name: item.grids(recipe)[""] for name, (item, _, _) in TABLES.items()}
 
 
 def scores(errors: Cells) -> dict[int, float]:
@@ -31,29 +35,31 @@ def panels(frame: pd.DataFrame) -> list[Panel]:
     """Error against heads, a line per length."""
     return [
         Panel(
-            variant,
-            summarise(frame[frame["variant"] == variant], paper=PUBLISHED[variant].errors),
+            name,
+            summarise(frame[frame["variant"] == name], paper=published.errors),
             across="heads",
             lines="length",
-            enough=dimension,
+            enough=enough,
         )
-        for variant, dimension in DIMENSIONS.items()
+        for name, (_, published, enough) in TABLES.items()
     ]
 
 
 def judge(frame: pd.DataFrame) -> list[Verdict]:
-    """Where the score turns positive, on the paper's numbers and on ours."""
+    """Where the score turns positive, on the paper's numbers and on ours by each statistic."""
     verdicts = []
-    for variant, dimension in DIMENSIONS.items():
-        table = summarise(frame[frame["variant"] == variant])
-        cells = zip(table["heads"], table["length"], strict=True)
-        ours = dict(zip(cells, table["min"], strict=True))
-        for whose, errors in (("the paper's numbers", PUBLISHED[variant].errors), ("our numbers", ours)):
+    for name, (_, published, enough) in TABLES.items():
+        table = summarise(frame[frame["variant"] == name])
+        cells = list(zip(table["heads"], table["length"], strict=True))
+        whose = {"the paper's numbers": published.errors}
+        for column, words in STATISTICS.items():
+            whose[f"ours, {words}"] = dict(zip(cells, table[column], strict=True))
+        for numbers, errors in whose.items():
             found = scores(errors)
             first = next((heads for heads, score in found.items() if score > 0), None)
             evidence = ", ".join(f"h = {heads}: {score:.2f}" for heads, score in found.items())
-            claim = f"{variant}: the reversal score of {whose} turns positive at D"
-            verdicts.append(Verdict(claim, first == dimension, evidence))
+            claim = f"{name}, {numbers}: the reversal score turns positive at h = {enough}"
+            verdicts.append(Verdict(claim, first == enough, evidence))
     return verdicts
 
 

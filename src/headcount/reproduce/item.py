@@ -3,7 +3,7 @@
 All of them are listed by name at the end; each is imported when it is asked for.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -29,8 +29,6 @@ class Item:
 
     - `panels`, `judge`: from the rows of these grids to tables and to verdicts.
     - `paper`: the numbers to compare with, where the item is a table.
-    - `polished`: for which numbers of heads the best member of a cell is trained on by a second-order method
-      where its error is above the paper's number.
     """
 
     name: str
@@ -40,7 +38,6 @@ class Item:
     panels: "Callable[[pd.DataFrame], Sequence[Panel | MapPanel]]"
     judge: Callable[[pd.DataFrame], list[Verdict]]
     paper: Cells | None = None
-    polished: Callable[[int], bool] | None = None
 
     def named(self, recipe: Recipe) -> Mapping[str, tuple[Trial, ...]]:
         """The trials of every grid."""
@@ -51,8 +48,8 @@ class Item:
         return tuple(dict.fromkeys(trial for trials in self.named(recipe).values() for trial in trials))
 
     def keeps_models(self, recipe: Recipe) -> bool:
-        """Whether weights are needed after training: a second-order method may go on from them."""
-        return bool(recipe.polish_steps and self.polished)
+        """Whether weights or outputs are needed after training."""
+        return False
 
     def conditions(self, recipe: Recipe) -> str:
         """What else a reader should know about the members, in a sentence."""
@@ -62,10 +59,9 @@ class Item:
         """Verdicts that need more than the frame: none, unless an item has some."""
         return []
 
-    def rows(self, frame: pd.DataFrame, recipe: Recipe, polished: Iterable[Trial] = ()) -> pd.DataFrame:
+    def rows(self, frame: pd.DataFrame, recipe: Recipe) -> pd.DataFrame:
         """The rows of a results frame that belong to this item, with the name of their grid."""
         names = [(trial.id, name) for name, trials in self.named(recipe).items() for trial in trials]
-        names += [(trial.id, "") for trial in polished]
         labels = pd.DataFrame(names, columns=["trial", "variant"])
         return frame.merge(labels, on="trial", how="inner")
 

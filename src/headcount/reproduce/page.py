@@ -102,7 +102,7 @@ def columns(panel: "Panel | MapPanel") -> tuple[str, ...]:
     if not paper:
         return (*first, "min", "median", "mean ± std", "failed")
     beside_paper = (*first, "paper", "min", "median", "mean ± std", "failed", "ratio")
-    return (*beside_paper, "validation", "selected", "polished")
+    return (*beside_paper, "validation", "selected")
 
 
 def written(panel: "Panel | MapPanel") -> Iterator[tuple[str, ...]]:
@@ -123,7 +123,7 @@ def written(panel: "Panel | MapPanel") -> Iterator[tuple[str, ...]]:
         elif "paper" not in row:
             yield (*place, *ours, failed)
         else:
-            chosen = ("validation", "selected", "polished_test")
+            chosen = ("validation", "selected")
             ratio = "–" if np.isnan(row["ratio"]) else f"{row['ratio']:.2g}"
             beside_paper = (scientific(row["paper"]), *ours, failed, ratio)
             yield (*place, *beside_paper, *(scientific(row[name]) for name in chosen))

@@ -26,7 +26,6 @@ class Recipe:
     rates: tuple[float, ...]
     seeds: int
     lengths: tuple[int, ...]
-    polish_steps: int
     quick: bool = False
     first_seed: int = 0
 
@@ -64,14 +63,12 @@ FULL = Recipe(
     rates=(3e-3, 1e-2, 2e-2),
     seeds=8,
     lengths=LENGTHS,
-    polish_steps=50,
 )
 QUICK = Recipe(
     Training(steps=5_000, weight_decay=3e-3, test_samples=2_000),
     rates=(1e-2,),
     seeds=2,
     lengths=(8, 16, 32),
-    polish_steps=0,
     quick=True,
 )
 

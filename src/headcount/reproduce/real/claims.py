@@ -1,28 +1,28 @@
 """The paper's claims about accuracy on real data, over heads and lengths, tested on our numbers."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from pandas.api.typing import SeriesGroupBy
 
-from headcount.reproduce.claims import Cells, Verdict, reversal_score, slope_interval
-from headcount.results.bootstrap import resampled
+from headcount.reproduce.claims import Cells, Group, Verdict, log_slope, reversal_score
+from headcount.results.intervals import Estimated, contrast, difference, significant
 
-LEARNT = 1e-3  # a smaller share counts as none
-
-
-def noise_of(cells: "SeriesGroupBy[Any, Any]") -> "pd.Series[float]":
-    """Two standard errors of the mean of each cell; for a single seed, the largest of the other cells."""
-    noise = 2 * cells.sem()
-    return noise.fillna(noise.max()).fillna(0)
+LEARNT = 1e-3  # a smaller share, or difference of shares, counts as none
 
 
-def allowed(one: float, other: float) -> float:
-    """How far two means may lie apart, given the noise of each, and count as level."""
-    return max(LEARNT, float(np.hypot(one, other)))
+def beyond(found: Estimated) -> int:
+    """1 or -1 where a difference of shares is significant at 5% and not next to nothing, else 0."""
+    return found.sign if abs(found.value) > LEARNT else 0
+
+
+def worse_again(errors: Sequence[Group]) -> list[bool]:
+    """For each step from one group to the next, whether the error rises: at 5% for all of them, by Holm."""
+    steps = [difference(after, before) for before, after in pairwise(errors)]
+    held = significant([step.p for step in steps])
+    return [real and step.value > LEARNT for real, step in zip(held, steps, strict=True)]
 
 
 FEW = 4  # heads
@@ -39,50 +39,60 @@ def all_learnt(frame: pd.DataFrame) -> Verdict | None:
 
 
 def rises_with_heads(frame: pd.DataFrame) -> Verdict:
-    """At no T does the mean training error grow, beyond its noise, from one head count to the next."""
+    """At each T the error falls from the first to the last head count, and rises at none between."""
     claim = "training accuracy rises with h, at every T"
-    means = _means(frame)
-    if len(means.index) < 2 or means.isna().any(axis=None):
+    cells = cells_of(frame)
+    heads, lengths = sorted({h for h, _ in cells}), sorted({T for _, T in cells})
+    if len(heads) < 2 or any(not len(cells.get((h, T), ())) for h in heads for T in lengths):
         return Verdict(claim, None, "needs two head counts and a finished member in each cell")
-    noise = noise_of(frame.groupby(["heads", "length"])["train_error"]).unstack()
-    steps = means.diff().iloc[1:]
-    allowed = ((noise**2 + noise.shift() ** 2) ** 0.5).clip(lower=LEARNT).iloc[1:]
-    level = int((steps.abs() <= allowed).to_numpy().sum())
-    rising = [(heads, length) for heads, row in (steps > allowed).iterrows() for length in row.index[row]]
-    if level == steps.size:
-        return Verdict(claim, None, f"all {level} steps level within noise")
-    held = f"{steps.size - level - len(rising)} of {steps.size} steps improve, {level} level within noise"
-    if rising:
-        named = ", ".join(f"to h = {heads} at T = {length}" for heads, length in rising[:6])
+    steps = {
+        (after, T): difference(cells[after, T], cells[before, T])
+        for before, after in pairwise(heads)
+        for T in lengths
+    }
+    improve = sum(beyond(step) < 0 for step in steps.values())
+    held = f"{improve} of {len(steps)} steps improve at 5%"
+    real = significant([step.p for step in steps.values()])  # of all steps together
+    worse = [cell for cell, found in zip(steps, real, strict=True) if found and steps[cell].value > LEARNT]
+    if worse:
+        named = ", ".join(f"to h = {after} at T = {length}" for after, length in worse[:6])
         return Verdict(claim, False, f"{held}; worse {named}")
-    ends = (noise.iloc[0] ** 2 + noise.iloc[-1] ** 2) ** 0.5
-    gained = means.iloc[0] - means.iloc[-1] > ends.clip(lower=LEARNT)
-    same = [str(length) for length in means.columns[(means.iloc[0] >= LEARNT) & ~gained]]
+    held += ", none is significantly worse"
+    ends = {T: difference(cells[heads[0], T], cells[heads[-1], T]) for T in lengths}
+    if all(cells[heads[0], T].mean() < LEARNT for T in lengths):
+        return Verdict(claim, None, f"{held}; nothing left to learn")
+    same = [str(T) for T in lengths if cells[heads[0], T].mean() >= LEARNT and beyond(ends[T]) <= 0]
     if same:
         return Verdict(
-            claim, None, f"{held}; from the first to the last level within noise at T = {', '.join(same)}"
+            claim, None, f"{held}; no significant gain from the first to the last at T = {', '.join(same)}"
         )
-    return Verdict(claim, True, held)
+    return Verdict(claim, True, f"{held}; the last is significantly better than the first at every T")
+
+
+def cells_of(frame: pd.DataFrame) -> dict[tuple[int, int], Group]:
+    """The training errors of every cell over its seeds."""
+    cells: dict[tuple[int, int], Group] = {}
+    for heads in sorted(map(int, frame["heads"].unique())):
+        for length, members in frame[frame["heads"] == heads].groupby("length"):
+            cells[heads, int(str(length))] = members["train_error"].dropna().to_numpy(float)
+    return cells
 
 
 def falls_with_length(frame: pd.DataFrame) -> Verdict:
-    """With few heads, the slope of log(mean share wrong) on log(T) is above 0, if not all is learnt."""
+    """With few heads, the slope of log(share wrong) on log(T) over all seeds is above 0, or all is learnt."""
     claim = f"with up to {FEW} heads, training accuracy falls with T wherever not nearly all is learnt"
     evidence, holds = [], []
     for heads, members in frame[frame["heads"] <= FEW].groupby("heads"):
-        groups = [
-            np.maximum(cell["train_error"].dropna().to_numpy(), MIN_WRONG)
-            for _, cell in members.groupby("length")
-        ]
+        groups = [cell["train_error"].dropna().to_numpy() for _, cell in members.groupby("length")]
         lengths = np.array(sorted(members["length"].unique()), float)
         if len(lengths) < 2 or min(map(len, groups)) < 2:
             return Verdict(claim, None, "needs two lengths and two finished members at each")
         if max(map(np.mean, groups)) < LEARNT:
             evidence.append(f"h = {heads}: nearly all is learnt")
             continue
-        slope, low, high = slope_interval(lengths, groups, of=np.mean)
-        evidence.append(f"h = {heads}: slope {slope:.2f} ({low:.2f} to {high:.2f})")
-        holds.append(True if low > 0 else False if high < 0 else None)
+        found = log_slope(lengths, groups, floor=MIN_WRONG)
+        evidence.append(f"h = {heads}: slope {found}")
+        holds.append(found.sign > 0 if found.sign else None)
     verdict = False if False in holds else True if holds and None not in holds else None
     return Verdict(claim, verdict, ", ".join(evidence))
 
@@ -122,54 +132,60 @@ def _means(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.pivot_table(index="heads", columns="length", values="train_error")
 
 
-RESAMPLES = 2000
 FADED = 0.1  # of the largest gap between lengths: below that, length no longer matters
 
 
 def where_length_fades(frame: pd.DataFrame, paper: Cells) -> Verdict:
     """The number of heads from which the gap between the shortest and the longest T is small."""
     claim = "the dependence on T, in points of accuracy, fades as h grows"
-    lengths = sorted(frame["length"].unique())
-    cells = {
-        (heads, length): cell["train_error"].dropna().to_numpy()
-        for (heads, length), cell in frame.groupby(["heads", "length"])
-    }
-    heads = sorted(int(count) for count in frame["heads"].unique())
-    ends = [[cells.get((h, T), np.empty(0)) for h in heads] for T in (*lengths[:1], *lengths[-1:])]
-    if len(lengths) < 2 or any(not len(seeds) for end in ends for seeds in end):
+    cells, lengths = cells_of(frame), sorted(frame["length"].unique())
+    heads = sorted({h for h, _ in cells})
+    ends = {h: [cells.get((h, T), np.empty(0)) for T in (*lengths[:1], *lengths[-1:])] for h in heads}
+    if len(lengths) < 2 or any(not len(seeds) for end in ends.values() for seeds in end):
         return Verdict(claim, None, "needs two lengths and a finished member in each cell")
-    random = np.random.default_rng(0)
-
-    def gaps(mean: Callable[[np.ndarray], float]) -> np.ndarray:
-        return np.array([mean(long) - mean(short) for short, long in zip(*ends, strict=True)])
-
     points = ", ".join(
         f"h = {h}: {100 * (long.mean() - short.mean()):.1f}{_times(short.mean(), long.mean())}"
-        for h, short, long in zip(heads, *ends, strict=True)
+        for h, (short, long) in ends.items()
     )
     evidence = f"gap in points (and ratio of errors) from T = {lengths[0]} to {lengths[-1]}: {points}; "
-    noise = noise_of(frame.groupby(["heads", "length"])["train_error"])
-    beyond = [allowed(*(noise.loc[(h, T)] for T in (lengths[0], lengths[-1]))) for h in heads]
-    if not (gaps(np.mean) > np.array(beyond)).any():
-        return Verdict(claim, None, f"{evidence}no gap beyond noise at any h")
-    found = faded(heads, gaps(np.mean))
-    drawn = [
-        faded(heads, gaps(lambda seeds: float(resampled(seeds, 1, random)[0]))) for _ in range(RESAMPLES)
-    ]
-    of_paper = _of_paper(heads, lengths, paper)
+    gaps = {h: difference(long, short) for h, (short, long) in ends.items()}
+    real = significant([gap.p for gap in gaps.values()])
+    if not any(found and gap.value > LEARNT for found, gap in zip(real, gaps.values(), strict=True)):
+        return Verdict(claim, None, f"{evidence}no gap is significant at any h")
+    found, of_paper = (
+        faded(heads, np.array([gap.value for gap in gaps.values()])),
+        _of_paper(heads, lengths, paper),
+    )
     if found is None:
         return Verdict(claim, False, f"{evidence}never below a tenth of the largest gap{of_paper}")
     evidence += f"below a tenth of the largest gap for h ≥ {found}"
-    known = sorted(count for count in drawn if count is not None)
-    low, high = (known[round(share * (len(known) - 1))] for share in (0.025, 0.975))
-    unsure = 1 - len(known) / RESAMPLES
-    if unsure > 0.025:
-        return Verdict(claim, None, f"{evidence}, but nowhere in {unsure:.0%} of resamples over seeds")
-    between = (
-        f"between h = {heads[heads.index(low) - 1]} and {high}" if low > heads[0] else f"up to h = {high}"
-    )
-    interval = f"(95% interval over seeds and trained head counts: {between})"
-    return Verdict(claim, True, f"{evidence} {interval}{of_paper}")
+    low, high = fading_interval(ends)
+    if high is None:
+        return Verdict(claim, None, f"{evidence}, but with 95% confidence at no trained h{of_paper}")
+    span = f"h = {low} alone" if low == high else f"h = {low} to {high}"
+    return Verdict(claim, True, f"{evidence} (95% interval, of trained head counts: {span}){of_paper}")
+
+
+def fading_interval(ends: Mapping[int, Sequence[Group]]) -> tuple[int, int | None]:
+    """Between which head counts the gap falls below a tenth of the largest for good: a 95% interval.
+
+    Not yet faded where gap(h) − gap(largest) / 10 is significantly above 0, at 2.5% for all h together;
+    faded from where it and all after it are significantly below, at 2.5%, if anywhere.
+    """
+    heads = list(ends)
+    largest = max(heads, key=lambda h: ends[h][1].mean() - ends[h][0].mean())
+    rest = [
+        contrast((*ends[h], *ends[largest]), (-1.0, 1.0, FADED, -FADED))
+        if h != largest
+        else contrast(ends[h], (FADED - 1, 1 - FADED))
+        for h in heads
+    ]
+    held = significant([one.p for one in rest], alpha=0.05)  # two-sided p: half of it to either side
+    above = [found and one.value > 0 for found, one in zip(held, rest, strict=True)]
+    below = [one.sign < 0 for one in rest]
+    first = max((place + 1 for place, one in enumerate(above) if one), default=0)
+    last = max((place + 1 for place, one in enumerate(below) if not one), default=0)
+    return heads[min(first, len(heads) - 1)], heads[last] if last < len(heads) else None
 
 
 def _times(short: float, long: float) -> str:

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
 from headcount.reproduce.claims import Verdict
-from headcount.reproduce.real.claims import LEARNT, allowed, noise_of
+from headcount.reproduce.real.claims import LEARNT, beyond, worse_again
+from headcount.results.intervals import difference, paired, regression, significant
 
 
 def follows(
@@ -26,30 +26,34 @@ def follows(
 
 
 def _rises(variant: str, members: pd.DataFrame, axis: str, kept: str, split: str) -> Verdict:
-    """It rises from the first to the last at each length, beyond noise, and never falls between."""
+    """It rises from the first to the last at each length, significantly, and never falls between."""
     claim = f"{variant}: {split} accuracy rises with the {axis}, at every T"
     evidence, holds = [], []
+    column = "train_error" if split == "training" else "validation_error"
     for length, at_length in members.groupby("length"):
-        errors = at_length.groupby(axis)["train_error" if split == "training" else "validation_error"]
-        means, noise = errors.mean().dropna(), noise_of(errors)
-        if len(means) < 2:
+        cells = {
+            int(place): cell.dropna().to_numpy()
+            for place in sorted(at_length[axis].unique())
+            if (cell := at_length[column][at_length[axis] == place]).notna().any()
+        }
+        if len(cells) < 2:
             continue
-        first, last = means.index[0], means.index[-1]
-        path = f"T = {length}, {axis} {first} to {last}: {means[first]:.2%} to {means[last]:.2%} wrong"
-        if means[first] < LEARNT:
+        places, errors = list(cells), list(cells.values())
+        path = (
+            f"T = {length}, {axis} {places[0]} to {places[-1]}: {errors[0].mean():.2%} to "
+            f"{errors[-1].mean():.2%} wrong"
+        )
+        if errors[0].mean() < LEARNT:
             evidence.append(f"{path}, nothing left to learn")
             continue
-        fallen, within = means[first] - means[last], allowed(noise[first], noise[last])
-        back = [
-            after
-            for before, after in pairwise(means.index)
-            if means[after] - means[before] > allowed(noise[before], noise[after])
-        ]
+        gained = beyond(difference(errors[0], errors[-1]))
+        back = [place for place, worse in zip(places[1:], worse_again(errors), strict=True) if worse]
         steps = f", worse again at {axis} {', '.join(map(str, back))}" if back else ""
-        evidence.append(f"{path}{', level within noise' if abs(fallen) <= within else ''}{steps}")
-        holds.append(fallen > within and not back)
+        evidence.append(f"{path}{', no significant difference' if not gained else ''}{steps}")
+        holds.append(False if gained < 0 or back else True if gained else None)
+    verdict = False if False in holds else True if holds and None not in holds else None
     where = f"{kept} {members[kept].iloc[0]}"
-    return Verdict(claim, all(holds) if holds else None, f"{where}: {', '.join(evidence) or 'not trained'}")
+    return Verdict(claim, verdict, f"{where}: {', '.join(evidence) or 'not trained'}")
 
 
 def parted(grid: pd.DataFrame, width_fixed: pd.DataFrame, heads_fixed: pd.DataFrame) -> Verdict:
@@ -57,23 +61,29 @@ def parted(grid: pd.DataFrame, width_fixed: pd.DataFrame, heads_fixed: pd.DataFr
     claim = "added heads raise training accuracy more than the added width does"
     if width_fixed.empty or heads_fixed.empty:
         return Verdict(claim, None, "needs both controls")
-    together = pd.concat([grid, width_fixed, heads_fixed])
-    wrong = together.groupby(["heads", "width", "length"])["train_error"].mean()
+    parts = (grid, width_fixed, heads_fixed)
+    cells = [cell for part in parts for cell in part.groupby(["heads", "width", "length"])]
+    # A cell of several parts is the same members.
+    wrong = {corner: cell["train_error"].dropna().to_numpy() for corner, cell in reversed(cells)}
     few, narrow = grid.sort_values("heads")[["heads", "width"]].iloc[0]
     many, wide = heads_fixed["heads"].iloc[0], width_fixed["width"].iloc[0]
     evidence, holds = [], []
     for length in sorted(grid["length"].unique()):
         corners = [(few, narrow, length), (many, narrow, length), (few, wide, length), (many, wide, length)]
-        if all(corner in wrong.index for corner in corners):
+        if all(len(wrong.get(corner, ())) for corner in corners):
             least, heads_alone, width_alone, both = (wrong[corner] for corner in corners)
+            found = difference(heads_alone, width_alone)
+            low, high = (100 * end for end in found.interval)
             evidence.append(
-                f"T = {length}: {least:.2%} wrong, {heads_alone:.2%} by heads alone, "
-                f"{width_alone:.2%} by width alone, {both:.2%} by both"
+                f"T = {length}: {least.mean():.2%} wrong, {heads_alone.mean():.2%} by heads alone, "
+                f"{width_alone.mean():.2%} by width alone, {both.mean():.2%} by both; width is ahead by "
+                f"{100 * found.value:.1f} points ({low:.1f} to {high:.1f})"
             )
-            if abs(heads_alone - width_alone) >= LEARNT:
-                holds.append(heads_alone < width_alone)
+            if abs(found.value) >= LEARNT:
+                holds.append(found.value < 0 if found.sign else None)
     path = f"from h = {few}, E = {narrow} to h = {many}, E = {wide}"
-    return Verdict(claim, all(holds) if holds else None, f"{path}: {', '.join(evidence) or 'not trained'}")
+    verdict = None if None in holds or not holds else all(holds)
+    return Verdict(claim, verdict, f"{path}: {', '.join(evidence) or 'not trained'}")
 
 
 def tokens_that_matter(frame: pd.DataFrame) -> Verdict:
@@ -88,7 +98,11 @@ def tokens_that_matter(frame: pd.DataFrame) -> Verdict:
         f"{column.index[-1]}"
         for length, column in means.items()
     )
-    return Verdict(claim, bool((means.mean().diff().iloc[1:] > 0).all()), evidence)
+    each_heads = pd.get_dummies(found["heads"]).to_numpy(float)
+    along = np.log(found["length"].to_numpy(float))[:, None]
+    slope = regression(np.hstack([along, each_heads]), found["score"].to_numpy(float))[0]
+    evidence += f"; tokens for each e-fold of T {slope}"
+    return Verdict(claim, slope.sign > 0 if slope.sign else None, evidence)
 
 
 def reciprocal_rank(frame: pd.DataFrame) -> Iterator[Verdict]:
@@ -102,14 +116,14 @@ def reciprocal_rank(frame: pd.DataFrame) -> Iterator[Verdict]:
         f"{column.idxmax()}, {column.iloc[-1]:.2f} with h = {column.index[-1]}"
         for length, column in means.items()
     )
-    noise = noise_of(found.groupby(["heads", "length"])["score"]).unstack()
     near = []
-    for length in means.columns:
-        scores, unsure = means[length], noise[length]
-        within = allowed(unsure.iloc[int(scores.argmax())], unsure.iloc[-1])
-        near.append(scores.max() - scores.iloc[-1] <= within)
+    for _, cells in found.groupby("length"):
+        scores = [cell["score"].to_numpy() for _, cell in cells.groupby("heads")]
+        gains = [difference(one, scores[-1]) for one in scores[:-1]]
+        better = significant([gain.p for gain in gains])
+        near.append(not any(real and gain.value > 0 for real, gain in zip(better, gains, strict=True)))
     yield Verdict(
-        "the mean reciprocal rank on validation lists is best, within noise, with the most heads",
+        "on validation lists no head count has a significantly better mean reciprocal rank than the largest",
         all(near),
         evidence,
     )
@@ -122,24 +136,24 @@ def _scored(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 
 
 def beside_the_grid(frame: pd.DataFrame, *, grid: str, others: Sequence[str]) -> Iterator[Verdict]:
-    """Whether cells that were trained in another way too are as accurate as in the grid."""
+    """Whether cells that were trained in another way too are as accurate as in the grid, seed by seed."""
     for variant in others:
         for (heads, length), members in frame[frame["variant"] == variant].groupby(["heads", "length"]):
             of_grid = (frame["variant"] == grid) & (frame["heads"] == heads) & (frame["length"] == length)
             claim = f"{variant}, h = {heads} and T = {length} are as accurate as in the grid, within a point"
-            evidence, moved = [], []
+            both = frame[of_grid].merge(members, on="seed", suffixes=("_there", "_here"))
+            if len(both) < 2:
+                yield Verdict(claim, None, "needs two seeds that finished in both")
+                continue
+            evidence, holds = [], []
             for split in ("train", "validation"):
-                there, here = (rows[f"{split}_error"].dropna() for rows in (frame[of_grid], members))
-                if there.empty or here.empty:
-                    break
-                moved.append(100 * abs(here.mean() - there.mean()))
-                shares = [
-                    f"{100 * (1 - side.mean()):.1f}% ± {100 * side.std():.1f}" for side in (here, there)
-                ]
-                evidence.append(f"{split} {shares[0]} against {shares[1]}")
-            if len(evidence) < 2:
-                yield Verdict(claim, None, "a cell has no finished member")
-            else:
-                yield Verdict(
-                    claim, bool(max(moved) <= 1), f"{', '.join(evidence)}; ± over {len(members)} seeds"
+                there, here = (
+                    100 * (1 - both[f"{split}_error_{side}"].to_numpy()) for side in ("there", "here")
                 )
+                low, high = paired(here, there).interval
+                evidence.append(
+                    f"{split} {here.mean():.1f}% against {there.mean():.1f}% ({low:+.1f} to {high:+.1f})"
+                )
+                holds.append(True if low >= -1 and high <= 1 else False if high < -1 or low > 1 else None)
+            verdict = False if False in holds else None if None in holds else True
+            yield Verdict(claim, verdict, f"{', '.join(evidence)}; {len(both)} seeds")

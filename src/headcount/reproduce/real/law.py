@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from scipy.optimize import least_squares
-from scipy.stats import f, t
+from scipy.stats import f
 
 from headcount.reproduce.claims import Cells, Verdict
 from headcount.reproduce.real.claims import LEARNT
 from headcount.reproduce.real.paper import DELTA
+from headcount.results.intervals import regression
 
 PerCell = Float[np.ndarray, " cell"]
 DELTAS = (0.0, 1.0)
@@ -59,13 +60,10 @@ def law_intervals(
     heads: PerCell, length: PerCell, wrong: PerCell, *, delta: float
 ) -> dict[str, tuple[float, float]]:
     """95% intervals of a, b and c at this delta, by how far the cells lie from the law."""
-    design, found, rest = _at(delta, heads, length, np.log(wrong))
-    freedom = len(rest) - len(found)
-    variance = float((rest**2).sum()) / freedom * np.linalg.inv(design.T @ design).diagonal()
-    reach = t.ppf(0.975, freedom) * np.sqrt(variance)
-    low, high = found - reach, found + reach
-    low[2], high[2] = np.exp([low[2], high[2]])
-    return {name: (float(low[i]), float(high[i])) for i, name in enumerate("abc")}
+    logs = np.log(wrong)
+    found = regression(_at(delta, heads, length, logs)[0], logs)
+    a, b, log_c = (coefficient.interval for coefficient in found)
+    return {"a": a, "b": b, "c": (float(np.exp(log_c[0])), float(np.exp(log_c[1])))}
 
 
 def delta_interval(heads: PerCell, length: PerCell, wrong: PerCell) -> tuple[float, float]:

@@ -1,0 +1,115 @@
+"""Intervals cover as often as they say, and tests raise no more false alarms: by simulation."""
+
+import numpy as np
+import pytest
+from scipy.stats import linregress, ttest_ind, ttest_rel
+
+from headcount.results.intervals import (
+    contrast,
+    difference,
+    median_interval,
+    median_ratio_interval,
+    paired,
+    regression,
+    significant,
+    slope,
+)
+
+DRAWS, MIN_COVERED, MAX_ALARMS = 500, 0.92, 0.07
+# Noise of log errors: two that have mean 0, and one that fails one seed of eight by a factor of 150.
+NOISE = {
+    "normal": lambda random, shape: random.normal(size=shape),
+    "skewed": lambda random, shape: random.lognormal(0, 1, size=shape) - np.exp(0.5),
+    "failing": lambda random, shape: 0.4 * random.normal(size=shape) + 5 * (random.random(shape) < 1 / 8),
+}
+SEEDS = (2, 3, 5, 8)
+
+
+def covered(intervals, truth):
+    return np.mean([low <= truth <= high for low, high in intervals])
+
+
+@pytest.mark.parametrize("noise", NOISE)
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_a_slope_is_covered_and_none_is_seen_where_there_is_none(noise, seeds):
+    random, shares = np.random.default_rng(seeds), []
+    for places in (3, 4, 5):
+        x = np.log(8 * 2.0 ** np.arange(places))
+        drawn = NOISE[noise](random, (DRAWS, places, seeds))
+        shares.append(covered([slope(x, list(0.3 * x[:, None] + groups)).interval for groups in drawn], 0.3))
+        assert np.mean([slope(x, list(groups)).sign != 0 for groups in drawn]) <= MAX_ALARMS
+    assert min(shares) >= MIN_COVERED and max(shares) < 1
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_a_slope_is_covered_where_the_spread_grows_along_x(seeds):
+    x = np.log(8 * 2.0 ** np.arange(5))
+    drawn = np.random.default_rng(seeds).normal(size=(DRAWS, 5, seeds)) * np.exp((x - x.mean()) / 2)[:, None]
+    assert covered([slope(x, list(groups)).interval for groups in drawn], 0) >= MIN_COVERED
+
+
+@pytest.mark.parametrize("noise", NOISE)
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_differences_are_covered_and_equals_seldom_differ(noise, seeds):
+    random = np.random.default_rng(seeds)
+    pairs = list(zip(*NOISE[noise](random, (2, DRAWS, seeds)), strict=True))
+    for compare in (difference, paired):
+        assert np.mean([compare(*pair).sign != 0 for pair in pairs]) <= MAX_ALARMS
+        assert covered([compare(one + 1, other).interval for one, other in pairs], 1) >= MIN_COVERED
+
+
+@pytest.mark.parametrize("seeds", SEEDS)
+def test_normal_groups_of_unequal_spread_seldom_differ(seeds):
+    random = np.random.default_rng(seeds)
+    pairs = zip(random.normal(size=(DRAWS, seeds)), 3 * random.normal(size=(DRAWS, seeds)), strict=True)
+    assert np.mean([difference(*pair).sign != 0 for pair in pairs]) <= MAX_ALARMS
+
+
+@pytest.mark.parametrize("noise", NOISE)
+@pytest.mark.parametrize("seeds", (6, 7, 8))
+def test_medians_and_their_ratios_are_covered(noise, seeds):
+    random = np.random.default_rng(seeds)
+    values = np.exp(NOISE[noise](random, (2, DRAWS, seeds)))
+    middle = np.median(np.exp(NOISE[noise](random, 200_000)))
+    assert covered([median_interval(one) for one in values[0]], middle) >= 0.95 - 0.02
+    if seeds >= 7:  # fewer say nothing of a ratio
+        ratios = [median_ratio_interval(3 * one, other) for one, other in zip(*values, strict=True)]
+        assert covered(ratios, 3) >= MIN_COVERED
+    else:
+        assert median_ratio_interval(values[0, 0], values[1, 0]) is None
+
+
+def test_of_many_comparisons_of_equals_few_find_anything():
+    random = np.random.default_rng(0)
+    families = random.normal(size=(300, 6, 2, 4))
+    found = [any(significant([difference(*pair).p for pair in pairs])) for pairs in families]
+    alone = [any(difference(*pair).sign for pair in pairs) for pairs in families]
+    assert np.mean(found) <= MAX_ALARMS < np.mean(alone)
+
+
+def test_they_are_those_of_plain_references():
+    random = np.random.default_rng(0)
+    one, other = random.normal(size=5), 3 * random.normal(size=7)
+    for found, plain in (
+        (difference(one, other), ttest_ind(one, other, equal_var=False)),
+        (paired(one, other[:5]), ttest_rel(one, other[:5])),
+    ):
+        assert found.p == pytest.approx(plain.pvalue)
+        assert found.interval == pytest.approx(tuple(plain.confidence_interval()))
+    x, y = np.repeat(np.arange(4.0), 3), random.normal(size=12)
+    found, plain = slope(np.arange(4.0), list(y.reshape(4, 3))), linregress(x, y)
+    assert found.value == pytest.approx(plain.slope)
+    design = np.stack([np.ones(12), x], axis=1)
+    without = [np.linalg.lstsq(np.delete(design, i, 0), np.delete(y, i), rcond=None)[0] for i in range(12)]
+    jackknife = np.sqrt(((np.array(without)[:, 1] - found.value) ** 2).sum())  # HC3, leaving one out
+    assert found.error == pytest.approx(max(plain.stderr, jackknife))
+
+
+def test_what_is_not_known_has_no_interval():
+    alone, several = np.array([1.0]), np.array([2.0, 3.0])
+    assert difference(alone, several).interval == (-np.inf, np.inf) and difference(alone, several).sign == 0
+    assert regression(np.eye(2), several)[0].sign == 0
+    same = contrast((np.full(3, 0.1), np.full(3, 0.1)), (1.0, -1.0))
+    assert (same.sign, same.p, same.interval) == (0, 1.0, (0.0, 0.0))
+    apart = difference(np.full(3, 0.2), np.full(3, 0.1))
+    assert apart.sign == 1 and apart.interval == pytest.approx((0.1, 0.1))
