@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from headcount.models.network import Network, Parameter
 from headcount.models.transformer import Attention, Transformer

@@ -344,5 +344,5 @@ def layer_norm(tokens: Float[Array, "width token"], padding: Padding | None) -> 
 
 
 def into_unit_ball(tokens: Float[Array, "width token"]) -> Float[Array, "width token"]:
-    """x / max(1, |x|_2)."""
+    """X / max(1, |x|_2)."""
     return tokens / jnp.sqrt(jnp.maximum(1, jnp.sum(tokens**2, axis=0)))
