@@ -5,18 +5,18 @@ and the exit code says whether anything is out of date.
 """
 
 import argparse
-import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from functools import cache, partial
-from pathlib import Path
-from statistics import median
 from typing import Any
 
 import headlines
 import pandas as pd
+from quoted_cluster import cluster, ten_million
+from quoted_open import OPEN, answers_of, members_of, rescaled
+from quoting import NOT_RUN, RESULTS, ROOT, read_json, table
 
 from headcount.report.collisions_chart import collisions_chart
 from headcount.report.map_panel import MapPanel
@@ -28,20 +28,11 @@ from headcount.reproduce.item import ITEMS, MAPS, REAL_ITEMS
 from headcount.reproduce.page import columns, written
 from headcount.reproduce.recipe import FULL
 
-ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
-NOT_RUN = "(Not run in full yet.)"
-ALL_ITEMS = {**ITEMS, **REAL_ITEMS}
-
-
-def table(names: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
-    """A table in Markdown."""
-    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
-    return "\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)])
+ALL_ITEMS = {**{name: ITEMS[name] for name in ITEMS if name not in OPEN}, **REAL_ITEMS}
 
 
 def estimated(name: str) -> str:
-    found = _json(f"{name}.json")
+    found = read_json(f"{name}.json")
     lines = [*textwrap.wrap(found["sentence"], 100), ""]
     distances = {row["heads"]: row["value"] for row in found["evidence"]["sweep"]["distances"]}
     lines += [
@@ -62,7 +53,7 @@ def engine() -> str:
             f"{result['compile_seconds']:.1f} s",
             f"{result['fraction_of_product_rate']:.1%}",
         )
-        for result in map(_json, ("engine-cpu.json", "engine-gpu.json"))
+        for result in map(read_json, ("engine-cpu.json", "engine-gpu.json"))
     ]
     return table(("machine", "eager PyTorch", "this engine", "ratio", "compile", "of the product rate"), rows)
 
@@ -74,7 +65,7 @@ def _time(microseconds: float) -> str:
 def constructions() -> str:
     rows = []
     groups: dict[tuple[str, str, float], list[dict[str, Any]]] = {}
-    for row in _json("constructions.json")["rows"]:
+    for row in read_json("constructions.json")["rows"]:
         groups.setdefault((row["construction"], row["task"], -row["epsilon"]), []).append(row)
     for (construction, task, epsilon), cases in sorted(groups.items(), reverse=True):
         fine = [case for case in cases if "refused" not in case]
@@ -99,14 +90,14 @@ def collisions() -> str:
             f"{row['anywhere']['target_gap']:.2g}",
             f"{row['inside']['lipschitz_at_least']:.1e}",
         )
-        for row in _json("collisions.json")["collisions"]
+        for row in read_json("collisions.json")["collisions"]
     ]
     names = ("T", "heads", "test NMSE", "gap like the data", "typical", "anywhere")
     return table((*names, "Lipschitz needed, at least"), rows)
 
 
 def density(name: str = "density") -> str:
-    found = _json(f"{name}.json")
+    found = read_json(f"{name}.json")
     degrees = sorted({row["degree"] for row in found["errors"]})
     errors = {(row["sharpness"], row["degree"]): row["error"] for row in found["errors"]}
     rows = [
@@ -123,13 +114,13 @@ def built() -> str:
     gaps = ("twice_epsilon", "gap_like_the_data", "gap_anywhere")
     rows = [
         (row["task"], row["dimension"], row["length"], *(f"{row[gap]:.2g}" for gap in gaps))
-        for row in _json("theory.json")["collisions_of_specialised_models"]
+        for row in read_json("theory.json")["collisions_of_specialised_models"]
     ]
     return table(("task", "D", "T", "2ε", "gap like the data", "gap anywhere"), rows)
 
 
 def rates() -> str:
-    found = _json("rates.json")
+    found = read_json("rates.json")
     rows = [
         (rate["name"], f"{rate['exponent']:.2f}", f"{sign} {rate['predicted']:.2f}")
         for group, sign in (("parameters", "≤"), ("gaps", "≥"))
@@ -143,7 +134,7 @@ def reproduced(name: str) -> str:
     item, rows = ALL_ITEMS[name], _rows_of(name)
     if rows is None:
         return NOT_RUN
-    closer = _json(f"{name}.json")["closer"] if name in REAL_ITEMS else ()
+    closer = read_json(f"{name}.json")["closer"] if name in REAL_ITEMS else ()
     verdicts = (*item.judge(rows), *(Verdict(**verdict) for verdict in closer))
     lines = [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in verdicts]
     lines += ["", f"![{item.title}](reproduced/{name}.svg)", "", "<details><summary>All cells</summary>"]
@@ -186,7 +177,7 @@ def laws() -> str:
 
 def shapes() -> str:
     """How many shapes were built and refused, and how close the worst input comes to the bound."""
-    found = _json("shapes.json")
+    found = read_json("shapes.json")
     rows = []
     for reading in ("last", "every", "last token"):
         for outer in ("sum", "product"):
@@ -212,7 +203,7 @@ def deep_collisions() -> str:
     """The largest gap of targets at one representation, at the capacity and beyond it."""
     if not (RESULTS / "deep_collisions.json").exists():
         return NOT_RUN
-    found = _json("deep_collisions.json")
+    found = read_json("deep_collisions.json")
     rows = [
         (
             each["trained_on"],
@@ -281,7 +272,7 @@ def _known_rows(name: str) -> pd.DataFrame:
 
 def bm25() -> str:
     """What the re-rankers are up against, in a sentence."""
-    rows, alone = _rows_of("msmarco"), _json("msmarco.json")["bm25_right"]
+    rows, alone = _rows_of("msmarco"), read_json("msmarco.json")["bm25_right"]
     assert rows is not None
     right = 1 - rows[rows["variant"] == "grid"].groupby(["length", "heads"])["validation_error"].mean()
     return (
@@ -294,7 +285,7 @@ def vit() -> str:
     """A pack of vision transformers beside eager PyTorch: speeds, and how accurate both get."""
     if not (RESULTS / "vit-gpu.json").exists():
         return NOT_RUN
-    found = _json("vit-gpu.json")
+    found = read_json("vit-gpu.json")
     rows = []
     for precision in ("float32", "bfloat16"):
         torch, ours = (found[precision][side] for side in ("torch", "headcount"))
@@ -310,7 +301,7 @@ def vit() -> str:
 
 def dimension(name: str) -> str:
     """How often the estimate is right, and each task with what the baselines make of the same data."""
-    found = _json(f"{name}.json")
+    found = read_json(f"{name}.json")
     baselines = list(found["tasks"][0]["baselines"])
     names = ("task", "T", "samples", "noise", "D", "estimate", "interval", "early", "seconds", *baselines)
     lines = [f"- {line.strip()}" for line in found["summary"]]
@@ -330,7 +321,7 @@ def dimension(name: str) -> str:
 
 def exactness() -> str:
     """How often the estimate is right, in a sentence."""
-    found = _json("dimension.json")
+    found = read_json("dimension.json")
     known = [row for row in found["tasks"] if not row["control"]]
     alarms = sum(row["control"] and row["verdict"] == "retrieval" for row in found["tasks"])
     right = sum(row["dimension"] == row["true"] for row in known)
@@ -339,49 +330,6 @@ def exactness() -> str:
         f"Of {len(known)} tasks of known D, it names D on {right}; of {others} for which one head is enough "
         f"or nothing can be learnt,\nit calls {alarms or 'none'} a retrieval of more."
     )
-
-
-def cluster() -> str:
-    """What Ray costs, and what it takes to plan and drive a large sweep."""
-    found = _json("cluster-cpu.json")
-    took, planned, flat = found["overhead"], found["planning"], found["flat"]
-    packs, start = (median(run[name] for run in took["runs"]["ray"]) for name in ("packs", "start_seconds"))
-    few, local = median(run["packs"] for run in took["runs"]["local"]), took["local_seconds"]
-    rows = {
-        f"{took['members']} members by the local engine, in {few:.0f} packs": f"{local:.0f} s",
-        f"the same by Ray, in {packs:.0f} packs": f"{took['ray_seconds']:.0f} s",
-        "overhead of Ray": f"**{took['overhead']:.1%}**",
-        "start of the cluster and of its workers, not in it": f"{start:.0f} s",
-        f"{planned['members']:,} members, from the file to packs": f"{planned['seconds']:.1f} s",
-        "memory of the process at its peak": f"{planned['peak_gib']:.2f} GiB",
-        f"memory of the driver after 400 and after {flat['packs']:,} packs": (
-            f"{flat['driver_mib'][1]:.0f} and {flat['driver_mib'][-1]:.0f} MiB"
-        ),
-        "trivial packs a second, driver and two workers on the same cores": f"{flat['packs_per_second']:.0f}",
-    }
-    same = "All errors are the same to the last digit." if took["same_errors"] else "Some errors differ."
-    return f"{table(('what', 'measured'), rows.items())}\n\n{same} ({found['machine']}.)"
-
-
-def ten_million() -> str:
-    """10^7 members on paper, from what was measured of 10^5."""
-    found = _json("cluster-cpu.json")
-    planned, rate = found["planning"], found["flat"]["packs_per_second"]
-    shards = 10**7 // planned["members"]
-    pack_kib = 512 * planned["row_bytes_in_flight"] / 2**10
-    rows = {
-        f"one sweep of 10^7: memory of its trials, {planned['bytes_a_member']:,.0f} bytes each": (
-            f"{planned['bytes_a_member'] * 1e7 / 2**30:.0f} GiB in the driver"
-        ),
-        f"{shards} sweeps of {planned['members']:,}: to plan each": (
-            f"{planned['seconds']:.1f} s, {planned['peak_gib']:.2f} GiB"
-        ),
-        "packs of a minute that one driver can hand out": f"for {60 * rate:,.0f} workers",
-        "object store: a pack of 512 rows on its way": f"{pack_kib:,.0f} KiB",
-        "disk: all rows": f"{planned['row_bytes_on_disk'] * 1e7 / 2**30:.1f} GiB or more",
-        "1,000 cores, 10 s of one core for each member": f"{1e7 * 10 / 1000 / 3600:.0f} hours",
-    }
-    return table(("what", "comes to"), rows.items())
 
 
 @cache
@@ -404,10 +352,6 @@ def _map_rows(name: str) -> pd.DataFrame:
     return pd.DataFrame() if frame is None else item.rows(frame, FULL.with_seeds(item.seeds))
 
 
-def _json(name: str) -> dict[str, Any]:
-    return json.loads((RESULTS / name).read_text())
-
-
 QUOTES: dict[str, Callable[[], str]] = {
     "demo": partial(estimated, "demo"),
     "digits": partial(estimated, "digits"),
@@ -419,7 +363,9 @@ QUOTES: dict[str, Callable[[], str]] = {
     **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
     **{f"map_{name}": partial(map_of, name) for name in MAPS},
     **{quote.__name__: quote for quote in (laws, shapes, deep_collisions)},
-    **{quote.__name__: quote for quote in (falls, slopes, above, means, polished, corners)},
+    **{quote.__name__: quote for quote in (falls, slopes, above, means, polished, corners, rescaled)},
+    **{f"open_{name}": partial(members_of, name) for name in OPEN},
+    **{f"answers_{name}": partial(answers_of, name) for name in OPEN},
 }
 
 
@@ -446,7 +392,7 @@ def main() -> None:
     table2 = _rows_of("table2")
     assert table2 is not None, "the picture of the README needs table2"
     save_chart(error_against_length(table2), docs / "transition.svg", width=720)
-    found, title = _json("collisions.json")["collisions"], "max_sum, D = 4, d = 4"
+    found, title = read_json("collisions.json")["collisions"], "max_sum, D = 4, d = 4"
     save_chart(collisions_chart(found, dimension=4, title=title), docs / "theory" / "collisions.svg")
     (docs / "reproduced").mkdir(exist_ok=True)
     for name, item in ALL_ITEMS.items():

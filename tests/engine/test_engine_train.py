@@ -19,8 +19,10 @@ from headcount.engine.member import sample_costs
 from headcount.engine.train import PackTraining, train
 from headcount.errors import InvalidInput
 from headcount.estimate.members import MemberRecipe
+from headcount.models.bounded import largest_entry
 from headcount.models.padding import unpad
-from headcount.models.transformer import Transformer
+from headcount.models.saving import named_leaves
+from headcount.models.transformer import Transformer, into_unit_ball
 from headcount.trials.machine import Machine
 from headcount.trials.pack import Pack, plan
 from headcount.trials.training import Training
@@ -75,7 +77,27 @@ def plain_training(trial, data):
         chosen = jax.random.randint(key, (recipe.batch_size,), 0, recipe.train_samples, dtype=jnp.int32)
         mask = None if data.train.mask is None else data.train.mask[0, chosen]
         model, state = update(model, state, data.train.x[0, chosen], data.train.y[0, chosen], mask)
+        if trial.architecture.bounded:
+            model = within_the_assumption(model, data.mean[0], data.deviation[0])
     return model
+
+
+def within_the_assumption(model, mean, deviation):
+    """Entry by entry: those of F are of the F that gives y as it is, deviation · F + mean."""
+    scaled = {
+        "attention.query": (1.0, 0.0),
+        "attention.key": (1.0, 0.0),
+        "attention.value": (1.0, 0.0),
+        "attention.output": (1.0, 0.0),
+        "readout.weights.0": (1.0, 0.0),
+        "readout.biases.0": (1.0, 0.0),
+        "readout.weights.1": (deviation[:, None], 0.0),
+        "readout.biases.1": (deviation, mean),
+    }
+    leaves = named_leaves(model)
+    for name, (factor, shift) in scaled.items():
+        leaves[name] = (np.clip(leaves[name] * factor + shift, -1, 1) - shift) / factor
+    return jax.tree.unflatten(jax.tree.structure(model), leaves.values())
 
 
 def own_data(*, labels, masked):
@@ -95,11 +117,14 @@ def trials_on(data, **changes):
 
 
 # Rates and 1/sqrt(n) that float32 holds exactly: they are float32 in the engine.
-EXACT = {"heads": (1, 3), "head_dim": (4,), "learning_rate": (2.0**-7,)}
+EXACT = {"heads": (1, 3), "head_dim": (4,), "learning_rate": (2.0**-3,)}
 DEEP = {"layers": (2,), "model": (("residual", True), ("layer_norm", True))}
+# Steps so large that entries reach their limits.
+BOUNDED = {"model": (("bounded", True), ("readout_activation", "tanh")), "learning_rate": (2.0**-3,)}
 LEARNT = {
     "decay and clipping": lambda: tiny_grid(**EXACT, weight_decay=0.1, clip=0.01).trials(),
     "two layers": lambda: tiny_grid(**EXACT, **DEEP).trials(),
+    "bounded": lambda: tiny_grid(**{**EXACT, **BOUNDED}, weight_decay=0.1).trials(),
     "a user's numbers": lambda: trials_on(own_data(labels=False, masked=False)),
     "a user's labels, masked": lambda: trials_on(own_data(labels=True, masked=True)),
 }
@@ -122,6 +147,23 @@ def test_the_engine_agrees_with_a_plain_loop_in_double_precision(trials):
             reference = plain_training(trial, training.data)
             x = training.data.test.x[0]
             np.testing.assert_allclose(put_out(ours, x), put_out(reference, x), rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_a_bounded_model_satisfies_its_assumption_and_another_does_not(activation):
+    """Of the model that comes back, which gives y as it is, and that has the error that is reported."""
+    bounded, free = (
+        tiny_grid(**{**BOUNDED, "model": {"bounded": choice, "readout_activation": activation}}).trials()[0]
+        for choice in (True, False)
+    )
+    outcome, other = (train([trial])[0] for trial in (bounded, free))
+    assert largest_entry(outcome.model) == 1 < largest_entry(other.model)
+    data, _ = data_of([bounded])
+    tokens = jax.vmap(lambda x: into_unit_ball(outcome.model.encoder(x.T)))(data.test.x[0])
+    assert 0.99 < jnp.max(jnp.linalg.norm(tokens, axis=1)) <= 1 + 1e-6
+    y = data.test.y[0] * data.deviation + data.mean
+    wrong = np.mean((put_out(outcome.model, data.test.x[0]) - y) ** 2) / data.deviation[0, 0] ** 2
+    assert wrong / np.var(data.test.y) == pytest.approx(outcome.test_error, rel=1e-4)
 
 
 def test_a_member_that_sees_no_positions_stays_blind_among_members_that_do():

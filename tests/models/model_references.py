@@ -98,6 +98,10 @@ ARCHITECTURES = {
     "grouped, a stream of its own": small(
         heads=4, kv_heads=2, head_dim=2, residual_width=7, layers=2, causal=True, reader="last token"
     ),
+    "bounded": small(bounded=True, readout_activation="relu", beta=3.0, positions="sinusoidal"),
+    "bounded, without a hidden encoder layer": small(
+        bounded=True, readout_activation="tanh", encoder_hidden=(), kv_heads=1
+    ),
 }
 
 
@@ -130,6 +134,8 @@ def reference(
         _network(model.encoder, _token(x[t], t, shape), shape.encoder_activation) for t in range(len(x))
     ]
     class_token = np.asarray(model.class_token)
+    if shape.bounded:
+        tokens = [token / max(1.0, np.linalg.norm(token)) for token in tokens]
     for layer in model.token_layers:
         after = _token_layer(layer, tokens, shape, visible, kept)
         if shape.class_reads == "every":
@@ -280,6 +286,8 @@ def unfolded(
     shape = model.architecture
     positions = jnp.asarray([_token(np.zeros(0), t, shape) for t in range(len(x))])
     rows = _layers(model.encoder, jnp.concatenate([x, positions], axis=1), shape.encoder_activation)
+    if shape.bounded:
+        rows /= jnp.maximum(jnp.linalg.norm(rows, axis=1, keepdims=True), 1)
     reader = jnp.asarray(model.class_token)[None]
     gathers = shape.class_reads == "every"
     everything = jnp.ones(len(x), bool) if mask is None else mask

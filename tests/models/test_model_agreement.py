@@ -47,7 +47,7 @@ def test_the_table_covers_every_option() -> None:
     assert {a.layers for a in table} == {1, 2, 3}
     assert {a.class_reads for a in table if a.layers > 1} == set(get_args(ClassReads))
     assert {len(a.encoder_hidden) for a in table} == {len(a.readout_hidden) for a in table} == {0, 1, 2}
-    for field in ("residual", "layer_norm", "scale_logits"):
+    for field in ("residual", "layer_norm", "bounded", "scale_logits"):
         assert {getattr(a, field) for a in table} == {True, False}
     for layers in (1, 2):
         assert any(a.kv_heads not in (None, a.heads) for a in table if a.layers == layers)

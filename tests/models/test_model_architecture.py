@@ -62,6 +62,24 @@ def test_a_bad_value_is_refused_by_name(field: str, value: object, wanted: str, 
     assert str(refusal.value) == f"{name}: expected {wanted}, got {got!r}"
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "wanted"),
+    [
+        ("layers", 2, "1"),
+        ("layer_norm", True, "False"),
+        ("reader", "last token", "class token"),
+        ("readout_hidden", (5, 5), "one hidden layer"),
+        ("readout_activation", "gelu", "relu or tanh"),
+    ],
+)
+def test_a_model_that_the_assumption_is_not_about_is_not_bounded(
+    field: str, value: object, wanted: str
+) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        small(**{"bounded": True, "readout_activation": "relu", field: value})
+    assert str(refusal.value) == f"{field}: expected {wanted} in a bounded model, got {value!r}"
+
+
 def test_sizes_follow_from_the_fields() -> None:
     shape = small()
     assert (shape.width, shape.key_value_heads, shape.logit_scale, shape.position_features) == (8, 2, 0.5, 0)

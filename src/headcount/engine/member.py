@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 from scipy.special import entr, logsumexp
 
 from headcount.engine.data import Data, Split
+from headcount.models.bounded import project
 from headcount.models.network import Parameter as AnyArray
 from headcount.models.pooling import pool_for_training
 from headcount.models.transformer import Padding, Transformer
@@ -102,6 +103,7 @@ def _period(
 ) -> Member:
     """`evaluate_every` steps, then one look at the validation data."""
     update = optimizer(training).update
+    mean, deviation = (jnp.asarray(part)[conditions.dataset] for part in (data.mean, data.deviation))
 
     def step(now: tuple[Any, Any, Any, Any], _: None) -> tuple[tuple[Any, Any, Any, Any], None]:
         model, state, count, diverged = now
@@ -110,6 +112,8 @@ def _period(
         direction, state = update(gradient, state, model)
         rate = learning_rate_at(count, conditions)
         model = jax.tree.map(lambda weight, move: weight - rate * move, model, direction)
+        if model.architecture.bounded:
+            model = project(model, mean=mean, deviation=deviation)
         return (model, state, count + 1, diverged | ~jnp.isfinite(loss)), None
 
     begin = (member.model, member.optimizer, member.step, member.diverged)

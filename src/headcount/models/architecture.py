@@ -47,6 +47,8 @@ class Architecture:
       model that sees them from the start soon memorises them.
     - `beta`, `scale_logits`: logits are multiplied by beta and, with `scale_logits`, divided by sqrt(n).
     - `residual`, `layer_norm`: around token-to-token attention; the norm also precedes the last layer.
+    - `bounded`: Assumption 1 of the lower bound (models/bounded.py): P's output is scaled into the unit ball,
+      and training keeps the entries of F and of the attention matrices within [−1, 1]. Beta stays free.
     - `precision`: of matrix products.
     """
 
@@ -68,6 +70,7 @@ class Architecture:
     scale_logits: bool = True
     residual: bool = False
     layer_norm: bool = False
+    bounded: bool = False
     class_reads: ClassReads = "last"
     reader: Reader = "class token"
     causal: bool = False
@@ -99,6 +102,21 @@ class Architecture:
             check_choice(field, getattr(self, field), choices)
         if self.positions in ("one_hot", "both") and self.length is None:
             raise expected("length", f"the length of the sequences for {self.positions} positions", None)
+        if self.bounded:
+            self._check_bounded()
+
+    def _check_bounded(self) -> None:
+        """Assumption 1 is about one layer without norms, and an F of one hidden layer that is 1-Lipschitz."""
+        wanted: dict[str, tuple[object, bool]] = {
+            "layers": (1, self.layers == 1),
+            "layer_norm": (False, not self.layer_norm),
+            "reader": ("class token", self.reader == "class token"),
+            "readout_hidden": ("one hidden layer", len(self.readout_hidden) == 1),
+            "readout_activation": ("relu or tanh", self.readout_activation in ("relu", "tanh")),
+        }
+        for field, (value, holds) in wanted.items():
+            if not holds:
+                raise expected(field, f"{value} in a bounded model", getattr(self, field))
 
     @property
     def width(self) -> int:

@@ -48,7 +48,7 @@ def unpad(model: Transformer, architecture: Architecture) -> Transformer:
     return real
 
 
-def _kind(architecture: Architecture) -> tuple[Architecture, int, int, int, bool]:
+def _kind(architecture: Architecture) -> tuple[Architecture, int]:
     """Everything but the sizes."""
     sizeless = replace(
         architecture,
@@ -56,13 +56,12 @@ def _kind(architecture: Architecture) -> tuple[Architecture, int, int, int, bool
         head_dim=1,
         kv_heads=None,
         residual_width=None,
-        encoder_hidden=(),
-        readout_hidden=(),
-        feedforward=0,
+        encoder_hidden=(1,) * len(architecture.encoder_hidden),
+        readout_hidden=(1,) * len(architecture.readout_hidden),
+        feedforward=min(architecture.feedforward, 1),
         length=architecture.length and 1,
     )
-    depths = len(architecture.encoder_hidden), len(architecture.readout_hidden)
-    return sizeless, architecture.group_size, *depths, architecture.feedforward > 0
+    return sizeless, architecture.group_size
 
 
 @lru_cache(maxsize=256)

@@ -104,6 +104,8 @@ class TorchTransformer(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """Outputs [batch, output] for x [batch, token, token_dim]; mask [batch, token], False hides."""
         tokens = self.encoder(self._with_positions(x))
+        if self.architecture.bounded:
+            tokens = tokens / tokens.norm(dim=2, keepdim=True).clamp(min=1)
         class_token = self.class_token.expand(len(x), 1, -1)
         for layer in self.token_layers:
             tokens, class_token = layer(tokens, class_token, mask)

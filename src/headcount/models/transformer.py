@@ -285,9 +285,12 @@ class Transformer(eqx.Module):
         hidden = encoder_features(self.encoder, x, self.architecture, sees_positions)
         class_token = jnp.asarray(self.class_token)
         shape = self.architecture
-        if not self.token_layers and not shape.layer_norm and shape.reader == "class token":
+        plain = not (self.token_layers or shape.layer_norm or shape.bounded)
+        if plain and shape.reader == "class token":
             return hidden, self.encoder, class_token, mask
         tokens = self.encoder.last(hidden)
+        if shape.bounded:
+            return into_unit_ball(tokens), None, class_token, mask
         for layer in self.token_layers:
             tokens, class_token = layer(tokens, class_token, mask, head_mask, padding)
         seen = layer_norm(tokens, padding) if shape.layer_norm else tokens
@@ -338,3 +341,8 @@ def layer_norm(tokens: Float[Array, "width token"], padding: Padding | None) -> 
     centred = jnp.where(real, tokens - mean, 0)
     variance = jnp.sum(centred**2, axis=0) / width
     return centred / jnp.sqrt(variance + 1e-5)
+
+
+def into_unit_ball(tokens: Float[Array, "width token"]) -> Float[Array, "width token"]:
+    """X / max(1, |x|_2)."""
+    return tokens / jnp.sqrt(jnp.maximum(1, jnp.sum(tokens**2, axis=0)))

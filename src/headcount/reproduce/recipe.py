@@ -46,6 +46,13 @@ class Recipe:
             self, seeds=max(1, self.seeds // 2), rates=self.rates[-2:], lengths=lengths or self.lengths
         )
 
+    def light(self, *, steps: int, batch_size: int) -> "Recipe":
+        """`lighter`; in a quick run small batches at one rate, and lengths up to 64, for directions in T."""
+        if not self.quick:
+            return self.lighter()
+        training = replace(self.training, steps=steps, batch_size=batch_size, warmup=None)
+        return replace(self, training=training, rates=(1e-2,), lengths=(8, 16, 32, 64))
+
     @property
     def middle_length(self) -> int:
         """The length at which variants are compared."""

@@ -123,7 +123,7 @@ def member_bytes(architecture: Architecture, trial: TaskTrial) -> int:
     batch, length = trial.training.batch_size, trial.length
     hidden = sum(architecture.encoder_hidden) + architecture.encoder_sizes[0]
     token = 5 * hidden + 8 * architecture.heads
-    if architecture.layers > 1 or architecture.layer_norm:
+    if architecture.layers > 1 or architecture.layer_norm or architecture.bounded:
         token += 8 * architecture.width
     token += (architecture.layers - 1) * (
         16 * architecture.width + 5 * architecture.heads * length + 4 * architecture.feedforward

@@ -16,7 +16,7 @@ from typing_extensions import TypeVar
 from headcount.models.architecture import Architecture
 from headcount.trials.task_choice import Task, TaskChoice
 from headcount.trials.training import MAX_SEED, Training
-from headcount.validation import check_integer, check_number
+from headcount.validation import check_integer, check_number, expected
 from headcount.version import ALGORITHM
 
 
@@ -78,6 +78,8 @@ class Trial(Generic[TaskT, ShapeT]):
         check_integer("seed", self.seed, at_least=0, at_most=MAX_SEED)
         check_number("learning_rate", self.learning_rate, above=0)
         self.task.check(self.length, self.architecture.token_dim, self.training)
+        if self.training.polish_steps and getattr(self.architecture, "bounded", False):
+            raise expected("polish_steps", "0 for a bounded model", self.training.polish_steps)
 
     @property
     def metric(self) -> str:
