@@ -52,7 +52,7 @@ def main() -> None:
             "epsilon": made.epsilon,
             "build_seconds": built - began,
             "measure_seconds": measured - built,
-            "bound": made.bound.total,
+            "bound": made.error.total,
             "measured_error": found.error,
         },
         "pigeonhole": {

@@ -3,6 +3,7 @@
 import functools
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -17,6 +18,19 @@ from headcount.tasks.retrieval import Positions, RetrievalTask
 from headcount.tasks.source import code_version
 
 NAN = float("nan")
+
+
+WEIGHTS = np.array([[1 / 3, 0.7], [0.1, 1 / 7]])
+USED = np.array([1 / 3, 0.7])
+(lambda z: USED * z)(jnp.zeros(2))  # in single precision, before any task is built
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    weights: np.ndarray
+
+    def __call__(self, z: jax.Array) -> jax.Array:
+        return self.weights @ z
 
 
 def make(**changes: Any) -> RetrievalTask:
@@ -41,6 +55,17 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: make(coordinate_functions=(lambda token: token @ jnp.ones(3),)), "a vector of 2 numbers, but"),
     (lambda: make(coordinate_functions=(jnp.argmax,)), "expected real numbers such as float32, got int32"),
     (lambda: make(outer=lambda z: jnp.outer(z, z)), r"outer: expected a scalar or a vector, got .*\(2, 2\)"),
+    *(
+        (lambda part=part: make(**part), f"{name}: expected constants in the precision .* {shape}")
+        for name, shape, part in [
+            ("outer", r"float64 of shape \(2, 2\)", {"outer": lambda z: WEIGHTS @ z}),
+            ("outer", r"\(2, 2\)", {"outer": functools.partial(jnp.matmul, WEIGHTS)}),
+            ("outer", r"\(2, 2\)", {"outer": Weighted(WEIGHTS)}),
+            ("outer", r"\(2, 2\)", {"outer": jax.jit(lambda z: jnp.asarray(WEIGHTS) @ z)}),
+            ("outer", r"\(2,\)", {"outer": lambda z: USED * z}),
+            ("coordinate function 0", r"\(2, 2\)", {"coordinate_functions": (lambda x: WEIGHTS[0] @ x,)}),
+        ]
+    ),
     (lambda: make(positions=("all", "even", "odd")), "positions: expected 1 or 2 entries, .* got 3"),
     (lambda: make(extrema=("min", "mean")), "extrema: expected one of min, max, got 'mean'"),
     (lambda: make(distribution="cauchy"), "distribution: expected one of uniform, normal, got 'cauchy'"),
@@ -159,3 +184,13 @@ def test_a_list_that_holds_itself_has_an_end():
 def test_what_cannot_be_read_asks_for_a_version():
     with pytest.raises(InvalidInput, match=r"task 'own': expected a version.*version='1'.*lock"):
         code_version("own", builder_of(threading.Lock()))
+
+
+def test_arrays_in_the_precision_of_the_input_are_exact_in_both():
+    task = make(outer=lambda z: jnp.sum(jnp.asarray(WEIGHTS, z.dtype) @ z * jnp.array([1.0, 0.1])))
+    x = np.random.default_rng(0).uniform(size=(3, 4, 2))
+    assert task.target(jnp.asarray(x, jnp.float32)).dtype == jnp.float32  # traced in single precision first
+    with jax.enable_x64(True):
+        y = np.asarray(task.target(jnp.asarray(x)))
+    z = np.stack([x.sum(axis=-1).min(axis=-1), x.max(axis=-1).min(axis=-1)], axis=-1)
+    np.testing.assert_allclose(y[:, 0], (z @ WEIGHTS.T * [1.0, 0.1]).sum(axis=-1), rtol=1e-14)

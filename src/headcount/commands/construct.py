@@ -57,8 +57,9 @@ def construct(
     """Build a transformer by formula, without training, and measure it.
 
     `specialise` gives each of the D coordinates a head of its own; `memorise` has
-    one head as wide as the whole sequence. Both come with a bound on
-    their error; the largest error that a search in float64 finds is shown beside it.
+    one head as wide as the whole sequence. Both come with a proven bound on their
+    error, or where networks had to be measured with an estimate: never less than
+    the largest error that a search in float64 finds, which is shown beside it.
     With --layers, --heads and the like, `specialise` builds that shape, or refuses
     with the law that it would break.
     """
@@ -92,6 +93,7 @@ def construct(
         arrays = {tree_util.keystr(place).lstrip("."): np.asarray(leaf) for place, leaf in leaves}
         write_whole(out, lambda file: np.savez(file, allow_pickle=False, **arrays))
     found = made.measured_error(seed=seed)
+    made = replace(made, error=made.error.including(found))
     if as_json:
         print(json.dumps({**made.to_json(), "measured_error": found.error}, indent=2, allow_nan=False))
         return
@@ -111,8 +113,8 @@ def _show(made: "Construction", found: "WorstCase") -> None:
         ("hidden layers", f"P: {encoder}; F: {readout}"),
         ("parameters", f"{architecture.counted_parameters():,} in P and F"),
         ("allowed error", f"{made.epsilon:.3g}"),
-        ("bound", f"{made.bound.total:.3g}, {'proven' if made.bound.proven else 'partly measured'}"),
-        *((f"  {name}", f"{value:.3g}") for name, value in made.bound.parts.items()),
+        ("bound" if made.error.proven else "estimate", str(made.error)),
+        *((f"  {name}", f"{value:.3g}") for name, value in made.error.parts.items()),
         ("measured error", f"{found.error:.3g}, the largest of {found.starts} ascents"),
     ]
     show_table(("what", "value"), rows, texts=("what", "value"), header=False)

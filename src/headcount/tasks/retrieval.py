@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from headcount.errors import InvalidInput
+from headcount.tasks.precision import check_precision
 from headcount.validation import check_choice, check_integer, expected, is_integer
 
 Rule = Callable[[int], Iterable[int]]
@@ -124,7 +125,8 @@ class RetrievalTask:
     Each zbar_i lives at one token of the sequence, and the D tokens are in general different ones: a
     model that looks at fewer than D places at once must find the others some other way.
 
-    `coordinate_functions` are the f_i, JAX functions of one token; `positions` the S_i and `extrema`
+    `coordinate_functions` are the f_i, JAX functions of one token in either precision (arrays they refer to
+    are cast, `jnp.asarray(W, token.dtype)`); `positions` the S_i and `extrema`
     the choice between min and max, one each or a single one for all; `outer` is F_0, to a number or a
     vector; tokens are "uniform" in [0, 1]^token_dim or "normal" N(0, I).
 
@@ -164,9 +166,11 @@ class RetrievalTask:
 
     def _check_shapes(self) -> None:
         for index, function in enumerate(self.coordinate_functions):
+            check_precision(f"coordinate function {index}", function, (self.token_dim,))
             shape = _output_shape(f"coordinate function {index}", function, self.token_dim)
             if shape != ():
                 raise InvalidInput(f"coordinate function {index}: expected a scalar, got the shape {shape}")
+        check_precision("outer", self.outer, (self.dimension,))
         if len(self._outer_shape) > 1 or 0 in self._outer_shape:
             raise InvalidInput(f"outer: expected a scalar or a vector, got the shape {self._outer_shape}")
 

@@ -142,16 +142,24 @@ def largest(heights: BatchFunction, *, inputs: int, seed: int = 0) -> float:
         return float(max(np.max(values), np.max(np.asarray(climbed))))
 
 
-def minima(function: VectorFunction, *, inputs: int, seed: int) -> tuple[Minimum, ...]:
+def looked_at(inputs: int) -> int:
+    """At how many points `largest` looks: those of the cloud, and of its climbs."""
+    return len(cloud(inputs, 0)) + _LEADERS * _LEADER_STEPS
+
+
+def minima(
+    function: VectorFunction, *, inputs: int, seed: int, count: int = _DESCENT_CLOUD
+) -> tuple[Minimum, ...]:
     """The global minimum of each output on [0,1]^inputs, by descents from the lowest points of a cloud.
 
-    As many descents start from other points, to find minimisers that are not unique.
+    As many descents start from other points, to find minimisers that are not unique. A well that none of the
+    points lies in is not seen; `count` says how many there are.
 
     >>> (lowest,) = minima(lambda x: jnp.sum((x - 0.25) ** 2)[None], inputs=2, seed=0)
     >>> lowest.point.round(3), lowest.rival
     (array([0.25, 0.25]), None)
     """
-    points = cloud(inputs, seed, _DESCENT_CLOUD)
+    points = cloud(inputs, seed, count)
     with jax.enable_x64(True):
         values = np.asarray(jax.jit(jax.vmap(function))(points))
         lowest_first = np.argsort(values, axis=0)[: _DESCENTS // 2]

@@ -143,7 +143,7 @@ def test_two_layers_are_closed_to_rounding_where_that_is_asked_for(options):
 @pytest.mark.parametrize("task", [bowls(dimension=2, token_dim=2), EXTREMES], ids=["bowls", "extremes"])
 def test_a_head_for_each_coordinate_leaves_no_collision_beyond_its_error(task):
     made = specialise(task, length=LENGTH, epsilon=1e-2)
-    assert made.bound.total <= 1e-2
+    assert made.error.total <= 1e-2
     x = data(task, 24)
     first, second = np.concatenate([x[:12], x[:12]]), np.concatenate([x[12:], x[:12]])
     # The last twelve begin as one: what is no extremum may move, and so may, in step, what is.

@@ -12,6 +12,7 @@ from construction_cases import both, defined, own
 from headcount.errors import InvalidInput
 from headcount.tasks.library import bowls, bowls_product, extremes
 from headcount.theory.constructions import shallow, structure
+from headcount.theory.constructions.bound import Estimate
 from headcount.theory.constructions.memorise import memorise
 from headcount.theory.constructions.specialise import specialise
 
@@ -63,7 +64,7 @@ def test_an_epsilon_out_of_reach_comes_with_one_within(task, epsilon, reason, mo
     monkeypatch.setattr(shallow, "MAX_KNOTS", 256)
     refused = message(specialise, task, length=4, epsilon=epsilon)
     assert reason in refused
-    assert specialise(task, length=4, epsilon=proposed(refused)).bound.total < proposed(refused)
+    assert specialise(task, length=4, epsilon=proposed(refused)).error.total < proposed(refused)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_what_memory_cannot_hold_comes_with_an_epsilon_that_fits(task, epsilon, 
     refused = message(memorise, task, epsilon=epsilon, **options)
     assert re.search(reason, refused)
     construction = memorise(task, epsilon=proposed(refused), **options)
-    assert construction.bound.total < proposed(refused)
+    assert construction.error.total < proposed(refused)
     assert sum(leaf.nbytes for leaf in jax.tree.leaves(construction.model)) <= 1.01 * 2e-3 * 2**30
 
 
@@ -104,11 +105,29 @@ def test_a_product_too_small_to_see_among_large_numbers_is_not_passed_over(outer
         specialise(replace(extremes(), outer=outer), length=4, epsilon=0.1)
 
 
-def test_a_narrow_dip_is_in_the_bound():
-    def dip(x):
-        return 0.6 + 0.3 * jnp.sin(9 * x[0]) - 0.5 * jnp.exp(-(((x[0] - 0.61803) / 3e-4) ** 2))
+def dip(width):
+    return lambda x: 0.6 + 0.3 * jnp.sin(9 * x[0]) - 0.5 * jnp.exp(-jnp.sum(((x - 0.61803) / width) ** 2))
 
-    task = replace(extremes(), coordinate_functions=(dip,), positions="all", extrema=("min",))
-    made = specialise(task, length=2, epsilon=0.1)
-    x = np.full((1, 2, 1), 0.61803)
-    assert np.abs(made.predict(x) - defined(task, x)).max() <= made.bound.total
+
+@pytest.mark.parametrize("width", [3e-4, 2e-5])
+def test_a_dip_too_narrow_for_any_knots_is_seen_on_one_axis(width):
+    task = own(dip(width), token_dim=1)
+    refused = message(specialise, task, length=2, epsilon=0.01)
+    assert "knots" in refused
+    made, x = specialise(task, length=2, epsilon=proposed(refused)), np.full((1, 2, 1), 0.61803)
+    assert np.abs(made.predict(x) - defined(task, x)).max() <= made.error.total < proposed(refused)
+
+
+def test_a_dip_that_cannot_be_found_enters_the_estimate_once_its_place_is_given():
+    made = specialise(own(dip(2e-5)), length=2, epsilon=0.05)
+    assert isinstance(made.error, Estimate) and made.error.total < 0.05
+    missed = made.measured_error(starts=5, steps=5)
+    found = made.measured_error(starts=5, steps=5, tokens=[[0.61803, 0.61803]])
+    assert missed.error < 0.05 and found.error > 0.4
+    reported = made.error.including(missed).including(found)
+    assert reported.total == reported.to_json()["estimate"] == found.error
+    assert reported.to_json()["bound"] is None
+    assert reported.points == made.error.points + 5 * 6 + 6 * 6
+    assert str(reported).endswith(f"bound not proven: measured on {reported.points:,} points")
+    with pytest.raises(InvalidInput, match="tokens: expected entries from 0 to 1"):
+        made.measured_error(tokens=[[0.5, 1.5]])

@@ -37,7 +37,7 @@ def assert_within_its_bound(made):
     # Tokens that a softmax of this sharpness can hardly tell apart are the hardest.
     near = np.clip(x[:4, :1] + random.normal(size=x[:4].shape) / architecture.beta, 0, 1)
     error = distance(made, np.concatenate([x, near]))
-    assert error <= min(made.bound.total * (1 + 1e-9), EPSILON) + 1e-12
+    assert error <= made.error.total < EPSILON
 
 
 CAPACITIES = [
@@ -147,7 +147,7 @@ def test_own_functions_without_structure_are_fitted_in_several_layers():
 
     task = own(wavy, lambda token: token[0])
     made = specialise(task, length=4, epsilon=0.5, layers=2, heads=1, reading="last")
-    assert distance(made, sequences(task, 4, count=4)) <= made.bound.total <= 0.5
+    assert distance(made, sequences(task, 4, count=4)) <= made.error.total <= 0.5
 
 
 def test_a_product_as_an_exponential_is_as_close_as_it_says():

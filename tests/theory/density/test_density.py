@@ -179,6 +179,9 @@ def test_the_fit_is_nearly_the_best_possible():
     assert 1 / 128 * 0.999 <= off <= 1 / 128 * 1.25
 
 
+WEIGHTS = np.linspace(0, 1, 8)
+
+
 def never(x):
     raise AssertionError("the target was looked at")
 
@@ -201,6 +204,7 @@ def never(x):
         (lambda x: x, {}, r"target: expected one real number .* got the shape \(8, 1\)"),
         (lambda x: 1j * x[0, 0], {}, "type complex128"),
         (lambda x: "much", {}, "target cannot be applied"),
+        (lambda x: WEIGHTS @ x[:, 0], {}, r"target: expected constants in the precision of its input"),
         (lambda x: jnp.log(x[0, 0]), {}, "target: expected a finite number .* got -inf at x = "),
     ],
 )
@@ -216,10 +220,10 @@ class Unhashable:
     places: np.ndarray
 
     def __call__(self, x):
-        return self.weights @ x[self.places, 0]
+        return jnp.asarray(self.weights, x.dtype) @ x[self.places, 0]
 
 
-def test_a_target_may_hold_arrays():
+def test_a_target_may_hold_arrays_in_the_precision_of_its_input():
     target = Unhashable(np.array([1.0, 2.0]), np.array([3, 1]))
     polynomial = approximate_target(target, token_dim=1, length=4, degree=1).polynomial
     with jax.enable_x64(True):

@@ -25,17 +25,17 @@ _KEPT = 0.5  # of the tolerance, for the sum inside; the rest is for the exponen
 
 @dataclass(frozen=True, eq=False)
 class Readout:
-    """ReLU layers that stand for F_0 on [0,1]^D, how far from it they are at most, and how that is known."""
+    """ReLU layers that stand for F_0 on [0,1]^D, how far off they are, and on how many points that rests."""
 
     weights: tuple[Float[np.ndarray, "_outputs _inputs"], ...]
     biases: tuple[Float[np.ndarray, "_outputs"], ...]
     error: float
-    proven: bool
+    points: int
 
     @classmethod
     def of(cls, net: Shallow) -> "Readout":
         """One hidden layer."""
-        return cls((net.inner, net.outer), (net.offset, net.constant), net.error, net.proven)
+        return cls((net.inner, net.outer), (net.offset, net.constant), net.error, net.points)
 
 
 def readout_of(outer: Outer, tolerance: float, *, seed: int = 0) -> Readout:
@@ -87,12 +87,12 @@ def _product(outer: Outer, tolerance: float) -> Readout:
         finest = top * ((high - low) / MAX_KNOTS) ** 2 / 8 / (1 - _KEPT)
         raise OutOfReach("tolerance", tolerance, finest, f"more than {MAX_KNOTS} knots would be needed")
     knots = np.linspace(0, 1, steps + 1)
-    outside = along_axes(np.exp(low + knots * (high - low))[:, None], error=0.0, proven=True)
+    outside = along_axes(np.exp(low + knots * (high - low))[:, None], error=0.0)
     # The sum, moved to start at 0 and cut there, is one unit between the two sets of knots.
     scale = 1 / (high - low)
     return Readout(
         weights=(inner.inner, scale * inner.outer, outside.inner, outside.outer),
         biases=(inner.offset, scale * (inner.constant - low), outside.offset, outside.constant),
         error=top * (exp(inner.error) - 1) + top * ((high - low) / steps) ** 2 / 8,
-        proven=False,
+        points=inner.points + len(looks),
     )

@@ -1,6 +1,5 @@
 """What a construction returns: a member of the model class, what it promises, what can be measured of it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,42 +15,58 @@ from headcount.models.architecture import Architecture
 from headcount.models.transformer import Transformer
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.checks import Assumptions, check_assumptions
+from headcount.theory.constructions.bound import Bound, Estimate
 from headcount.theory.evaluate import outputs
 from headcount.theory.search import climbs, minima
-from headcount.validation import check_integer, check_number
+from headcount.validation import check_integer, check_matrix, check_number, expected
 
 MAX_LENGTH = 1 << 14
 _FEATURES = 1 << 25
+_LOOKS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
 class WorstCase:
-    """The largest |model − target| that was found, and the sequence it was found at."""
+    """The largest |model − target| that was found, the sequence it was found at, and of how many."""
 
     error: float
     x: Float[np.ndarray, "length token_dim"]
     starts: int
+    points: int
 
     def __float__(self) -> float:
         return self.error
 
 
 def worst_case(
-    model: Transformer, task: RetrievalTask, length: int, *, starts: int, steps: int, seed: int
+    model: Transformer,
+    task: RetrievalTask,
+    length: int,
+    *,
+    starts: int,
+    steps: int,
+    seed: int,
+    tokens: Float[np.ndarray, "tokens token_dim"] | None = None,
 ) -> WorstCase:
     """Max |model(x) − target(x)| over x in [0,1]^(T×d), a lower estimate.
 
     Signed gradient steps inside the cube, each ascent with a step size of its own from the cube's edge down
-    to the reach of the softmax, 1/β. Of every ascent the best point counts, not the last.
+    to the reach of the softmax, 1/β. Of every ascent the best point counts, not the last. Sequences that
+    repeat one of `tokens` are starts too, for what is known and hard to find.
     """
     with jax.enable_x64(True):
-        begin = jnp.asarray(starting_points(task, length, starts, model.architecture.beta, seed))
+        begin = starting_points(task, length, starts, model.architecture.beta, seed)
+        if tokens is not None:
+            repeated = np.repeat(np.asarray(tokens, np.float64)[:, None], length, axis=1)
+            begin, starts = np.concatenate([begin, repeated]), starts + len(repeated)
         smallest = min(1e-2, 1 / model.architecture.beta)
         order = np.random.default_rng(seed).permutation(starts)
         sizes = np.geomspace(0.1, smallest, starts)[order, None] * (1 - np.linspace(0, 1, steps + 1))
-        errors, points = (np.asarray(part) for part in _ascend(model, task, begin, jnp.asarray(sizes)))
+        errors, points = (
+            np.asarray(part) for part in _ascend(model, task, jnp.asarray(begin), jnp.asarray(sizes))
+        )
     worst = int(np.argmax(errors))
-    return WorstCase(float(errors[worst]), points[worst], starts)
+    return WorstCase(float(errors[worst]), points[worst], starts, starts * (steps + 1))
 
 
 def starting_points(
@@ -87,7 +102,9 @@ def _against_the_gates(
         values = sign * jnp.stack([function(token) for function in task.coordinate_functions])
         return jnp.concatenate([-values, values])
 
-    found = np.stack([low.point for low in minima(least_and_most, inputs=task.token_dim, seed=seed)])
+    found = np.stack(
+        [low.point for low in minima(least_and_most, inputs=task.token_dim, seed=seed, count=_LOOKS)]
+    )
     least, most = np.split(found, 2)
     turn, coordinate = np.divmod(np.arange(shape[0]) // 5, task.dimension)
     inside = np.stack([positions.mask(shape[1]) for positions in task.positions])[coordinate]
@@ -118,26 +135,13 @@ def _at_once(model: Transformer, begin: Float[Array, "start length token_dim"]) 
     return max(1, min(len(begin), _FEATURES // (begin.shape[1] * widest)))
 
 
-@dataclass(frozen=True)
-class Bound:
-    """How far the model may be from the target anywhere on [0,1]^(T×d), and where each part comes from."""
-
-    parts: Mapping[str, float]
-    proven: bool
-
-    @property
-    def total(self) -> float:
-        """The sum of all parts."""
-        return sum(self.parts.values())
-
-
 @dataclass(frozen=True, eq=False)
 class Construction:
     """Explicit weights for a task at one length.
 
     - `model`: a `Transformer` of the class in models/, in float64.
     - `labels`: what each number of the representation holds.
-    - `bound`: the error it cannot exceed, proven or, where networks were measured, as far as was seen.
+    - `error`: how far it can be from the target: a proven `Bound`, or an `Estimate` that is none.
     - `guarantees`: what holds and what is lost, assumption by assumption.
     """
 
@@ -147,7 +151,7 @@ class Construction:
     epsilon: float
     model: Transformer
     labels: tuple[str, ...]
-    bound: Bound
+    error: Bound | Estimate
     guarantees: tuple[str, ...]
 
     def predict(self, x: Float[Any, "*batch length token_dim"]) -> Float[np.ndarray, "*batch output_dim"]:
@@ -161,8 +165,19 @@ class Construction:
             flat = outputs(self.model, jnp.asarray(x.reshape(-1, *x.shape[-2:])))
             return np.asarray(flat).reshape(*x.shape[:-2], self.task.output_dim)
 
-    def measured_error(self, *, starts: int = 64, steps: int = 150, seed: int = 0) -> WorstCase:
-        """The largest |model − target| that many ascents in float64 find."""
+    def measured_error(
+        self,
+        *,
+        starts: int = 64,
+        steps: int = 150,
+        seed: int = 0,
+        tokens: Float[Any, "tokens token_dim"] | None = None,
+    ) -> WorstCase:
+        """The largest |model − target| that many ascents in float64 find.
+
+        `made.error.including(found)` is what to report: of an estimate, never less than what was found. A
+        function that is unusual at places too small to be found by chance has them given as `tokens`.
+        """
         return worst_case(
             self.model,
             self.task,
@@ -170,7 +185,15 @@ class Construction:
             starts=check_integer("starts", starts, at_least=1),
             steps=check_integer("steps", steps, at_least=1),
             seed=seed,
+            tokens=None if tokens is None else self._tokens(tokens),
         )
+
+    def _tokens(self, tokens: Float[Any, "tokens token_dim"]) -> Float[np.ndarray, "tokens token_dim"]:
+        rows = np.shape(tokens)[0] if np.ndim(tokens) == 2 else 1
+        found = np.array(check_matrix("tokens", tokens, rows=rows, columns=self.task.token_dim))
+        if found.min() < 0 or found.max() > 1:
+            raise expected("tokens", "entries from 0 to 1", tokens)
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """All but the weights, ready for JSON."""
@@ -192,9 +215,7 @@ class Construction:
             "readout_hidden": list(architecture.readout_hidden),
             "beta": architecture.beta,
             "counted_parameters": architecture.counted_parameters(),
-            "bound": self.bound.total,
-            "bound_parts": dict(self.bound.parts),
-            "bound_proven": self.bound.proven,
+            **self.error.to_json(),
             "labels": list(self.labels),
             "guarantees": list(self.guarantees),
         }
@@ -216,20 +237,20 @@ def assumptions_of(task: RetrievalTask, length: int, seed: int) -> Assumptions:
     return check_assumptions(task, length=length, seed=seed)
 
 
-def guarantees(found: Assumptions, *, fitted: bool) -> tuple[str, ...]:
+def guarantees(found: Assumptions, *, proven: bool) -> tuple[str, ...]:
     """What the assumptions behind the upper bounds promise, and what is lost where one fails."""
     lines = [
-        "domain: tokens lie in [0,1]^d, where the bound holds"
+        "domain: tokens lie in [0,1]^d, as the error assumes"
         if found.holds("domain")
-        else "domain fails: the bound covers only [0,1]^d, and this task's tokens leave it",
+        else "domain fails: the error is that on [0,1]^d, and this task's tokens leave it",
         "range: the f_i lie in [0,1]"
         if found.holds("range")
         else "range fails: the f_i leave [0,1] and are rescaled to it; nothing is lost",
     ]
     kinks = found.verdict("smoothness") == "fails"
-    if fitted:
+    if not proven:
         state, between = ("fails", " between kinks") if kinks else ("unknown", "")
-        measured = f"the sup error of the fitted networks is measured{between}, not proven"
+        measured = f"the sup error of the fitted networks is measured{between}, so no bound is proven"
         rate = "assumption 3 unknown: the width was found by trying; no rate in epsilon is promised"
         return (*lines, f"smoothness {state}: {measured}", rate)
     if kinks:

@@ -14,14 +14,15 @@ from headcount.models.architecture import Architecture
 from headcount.models.network import Network
 from headcount.models.transformer import Attention, Transformer
 from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.constructions.bound import ROUNDING, certified, with_room_for_rounding
 from headcount.theory.constructions.construction import (
-    Bound,
     Construction,
     assumptions_of,
     checked,
     guarantees,
 )
-from headcount.theory.constructions.coordinates import Outer, coordinates_of
+from headcount.theory.constructions.coordinates import Coordinate, Outer, coordinates_of
+from headcount.theory.constructions.rounding import rounding
 from headcount.theory.constructions.shallow import OutOfReach, Shallow, rounded_up, within_reach
 from headcount.validation import check_number
 
@@ -81,40 +82,45 @@ def memorise(
     >>> made = memorise(extremes(), length=4, epsilon=0.1)
     >>> made.model.architecture.heads, made.model.architecture.head_dim
     (1, 4)
-    >>> bool(abs(made.predict([[0.5], [0.25], [1.0], [0.75]]) - 1.25) < made.bound.total)
+    >>> bool(abs(made.predict([[0.5], [0.25], [1.0], [0.75]]) - 1.25) < made.error.total)
     True
     """
     epsilon, length = checked(epsilon, length)
     check_number("memory_gib", memory_gib, above=0)
+    return with_room_for_rounding(epsilon, lambda epsilon: _memorise(task, length, epsilon, memory_gib, seed))
+
+
+def _memorise(task: RetrievalTask, length: int, epsilon: float, memory_gib: float, seed: int) -> Construction:
     assumptions = assumptions_of(task, length, seed)
     plan = _plan_that_fits(task, length, epsilon, memory_gib, seed)
     phi, steepness = plan.phi, plan.steepness
     readout = _readout(plan.psis, phi, [p.indices(length) for p in task.positions], plan.levels, length)
     slots = length * task.token_dim
-    fitted = not all(net.proven for net in (*plan.psis, phi))
+    model = Transformer(
+        encoder=_encoder(length, task.token_dim),
+        token_layers=(),
+        class_token=np.zeros(slots),
+        attention=_attention(slots),
+        readout=readout,
+        architecture=plan.architecture,
+    )
+    parts = {
+        "networks of the f_i": steepness * max(net.error for net in plan.psis),
+        "levels of the minimum": steepness / plan.levels,
+        "network of F_0": phi.error,
+    }
+    lost = rounding(model, length, plan.coordinates, plan.outer, softened=0.0, parts=parts)
+    points = plan.outer.points + sum(net.points for net in (*plan.psis, phi))
+    error = certified({**parts, ROUNDING: lost}, points=points)
     return Construction(
         name="memorise",
         task=task,
         length=length,
         epsilon=epsilon,
-        model=Transformer(
-            encoder=_encoder(length, task.token_dim),
-            token_layers=(),
-            class_token=np.zeros(slots),
-            attention=_attention(slots),
-            readout=readout,
-            architecture=plan.architecture,
-        ),
+        model=model,
         labels=tuple(f"x({t})_{j} / {length}" for t in range(length) for j in range(task.token_dim)),
-        bound=Bound(
-            {
-                "networks of the f_i": steepness * max(net.error for net in plan.psis),
-                "levels of the minimum": steepness / plan.levels,
-                "network of F_0": phi.error,
-            },
-            proven=not fitted,
-        ),
-        guarantees=guarantees(assumptions, fitted=fitted),
+        error=error,
+        guarantees=guarantees(assumptions, proven=error.proven),
     )
 
 
@@ -122,6 +128,8 @@ def memorise(
 class Plan:
     """The networks of the f_i and of F_0, the levels of the minima, and the model that they lead to."""
 
+    coordinates: tuple[Coordinate, ...]
+    outer: Outer
     psis: tuple[Shallow, ...]
     phi: Shallow
     steepness: float
@@ -186,7 +194,7 @@ def plan_memorise(task: RetrievalTask, *, length: int, epsilon: float, seed: int
         length=length,
         scale_logits=False,
     )
-    return Plan(psis, phi, steepness, tuple(positions), levels, architecture, epsilon)
+    return Plan(coordinates, outer, psis, phi, steepness, tuple(positions), levels, architecture, epsilon)
 
 
 def _plan_that_fits(task: RetrievalTask, length: int, epsilon: float, memory_gib: float, seed: int) -> Plan:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from headcount.errors import InvalidInput
-from headcount.theory.search import HEADROOM, largest
+from headcount.theory.search import HEADROOM, largest, looked_at
 
 Points = Float[np.ndarray, "points inputs"]
 Function = Callable[[Float[Array, "points inputs"]], Float[Array, "points output"]]
@@ -20,7 +20,7 @@ Built = TypeVar("Built")
 
 MAX_KNOTS = 1 << 14
 _FEATURES = 1 << 23  # at once: 64 MiB
-_LOOKS = 4096  # places along an axis at which a function is compared with its knots, at least
+_LOOKS = 4096  # places along an axis at which knots are compared with the function first
 
 
 def evaluated(function: Function, x: Points) -> Float[np.ndarray, "points output"]:
@@ -72,8 +72,8 @@ def within_reach(
 class Shallow:
     """outer · relu(inner · x + offset) + constant on [0,1]^inputs, next to the function it stands for.
 
-    `error` is how far the two are apart at most; `proven` says whether that was derived or measured, and
-    `inside` whether no value leaves [0, 1].
+    `error` is how far the two are apart at most: derived where `points` is 0, otherwise the largest departure
+    at that many points, enlarged. `inside` says whether no value leaves [0, 1].
     """
 
     inner: Float[np.ndarray, "unit inputs"]
@@ -81,7 +81,7 @@ class Shallow:
     outer: Float[np.ndarray, "output unit"]
     constant: Float[np.ndarray, " output"]
     error: float
-    proven: bool
+    points: int = 0
     inside: bool = False
 
     @property
@@ -107,13 +107,13 @@ def linear(slopes: Float[np.ndarray, "output inputs"], constant: Float[np.ndarra
     (array([[3.]]), 0.0)
     """
     inputs = slopes.shape[1]
-    return Shallow(np.eye(inputs), np.zeros(inputs), slopes, constant, error=0.0, proven=True)
+    return Shallow(np.eye(inputs), np.zeros(inputs), slopes, constant, error=0.0)
 
 
 def non_negative(slope: Float[np.ndarray, " inputs"], constant: float) -> Shallow:
     """Slope · x + constant where that lies in [0, 1] on the cube: a single unit."""
     ones = np.ones((1, 1))
-    return Shallow(slope[None], np.array([constant]), ones, np.zeros(1), error=0.0, proven=True, inside=True)
+    return Shallow(slope[None], np.array([constant]), ones, np.zeros(1), error=0.0, inside=True)
 
 
 def parabolas(
@@ -136,11 +136,13 @@ def parabolas(
     steps = max(1, ceil(sqrt(inputs * abs(curvature) / (4 * tolerance))))
     knots = np.linspace(0, 1, steps + 1)
     values = curvature * (knots[:, None] - centre) ** 2
-    net = along_axes(values, error=inputs * abs(curvature) / (4 * steps**2), proven=True)
+    net = along_axes(values, error=inputs * abs(curvature) / (4 * steps**2))
     return replace(net, constant=net.constant + constant)
 
 
-def along_axes(values: Float[np.ndarray, "knots inputs *output"], *, error: float, proven: bool) -> Shallow:
+def along_axes(
+    values: Float[np.ndarray, "knots inputs *output"], *, error: float, points: int = 0
+) -> Shallow:
     """Σ_j g_j(x_j), each g_j a straight line between its values at equally spaced knots of [0, 1]."""
     values = values.reshape(*values.shape[:2], -1)
     steps, inputs = values.shape[0] - 1, values.shape[1]
@@ -152,38 +154,63 @@ def along_axes(values: Float[np.ndarray, "knots inputs *output"], *, error: floa
         outer=bends.transpose(2, 1, 0).reshape(values.shape[2], -1),
         constant=values[0].sum(axis=0),
         error=error,
-        proven=proven,
+        points=points,
     )
 
 
-def additive(function: Function, inputs: int, tolerance: float) -> Shallow:
+def additive(function: Function, inputs: int, tolerance: float, *, places: Points | None = None) -> Shallow:
     """A sum of functions of one coordinate each, by knots: doubled until a fine look finds them close enough.
 
-    The departure is measured along each axis, at 32 places or more between any two knots. The places are
-    uneven: a function that repeats itself cannot hide between them.
+    The departure is measured along each axis, at 32 places or more between any two knots, and at `places`.
+    Those of an axis are uneven: a function that repeats itself cannot hide between them. Knots that fail on
+    a few of the places fail, so few are looked at until all of them can decide.
     """
-    origin = evaluated(function, np.zeros((1, inputs)))
+    origin = evaluated(function, np.zeros((1, inputs)))[0]
 
     def along(places: Float[np.ndarray, " places"]) -> Float[np.ndarray, "places inputs output"]:
-        lines = places[:, None, None] * np.eye(inputs)
-        return evaluated(function, lines.reshape(-1, inputs)).reshape(len(places), inputs, -1) - origin
+        return (
+            np.stack([evaluated(function, places[:, None] * axis) for axis in np.eye(inputs)], axis=1)
+            - origin
+        )
 
-    random = np.random.default_rng(0)
+    def departure(
+        values: Float[np.ndarray, "knots inputs output"],
+        looks: Float[np.ndarray, " places"],
+        seen: Float[np.ndarray, "places inputs output"],
+    ) -> float:
+        steps = len(values) - 1
+        left = np.minimum((looks * steps).astype(int), steps - 1)
+        part = (looks * steps - left)[:, None, None]
+        chord = (1 - part) * values[left] + part * values[left + 1]
+        return float(np.abs(chord - seen).max(axis=0).sum(axis=0).max())
+
+    count = max(32 * MAX_KNOTS // inputs, _LOOKS)
+    all_looks = (np.arange(count) + np.random.default_rng(0).uniform(size=count)) / count
+    all_seen = along(all_looks)
     steps = 1
     while True:
         values = along(np.linspace(0, 1, steps + 1))
-        looks = max(32 * steps, _LOOKS)
-        places = (np.arange(looks) + random.uniform(size=looks)) / looks
-        left = np.minimum((places * steps).astype(int), steps - 1)
-        part = (places * steps - left)[:, None, None]
-        chord = (1 - part) * values[left] + part * values[left + 1]
-        error = HEADROOM * float(np.abs(chord - along(places)).max(axis=0).sum(axis=0).max())
-        if error <= tolerance:
-            net = along_axes(values, error=error, proven=False)
-            return replace(net, constant=net.constant + origin[0])
+        for stride in (max(1, count // max(32 * steps, _LOOKS)), 1):
+            error = HEADROOM * departure(values, all_looks[::stride], all_seen[::stride])
+            if error > tolerance:
+                break
+        else:
+            net = along_axes(values, error=error, points=inputs * count)
+            net = at_places(replace(net, constant=net.constant + origin), function, places)
+            if net.error <= tolerance:
+                return net
+            error = net.error
         if steps >= MAX_KNOTS:
             raise OutOfReach("tolerance", tolerance, error, _TOO_MANY)
         steps *= 2
+
+
+def at_places(net: Shallow, function: Function, places: Points | None) -> Shallow:
+    """The network with its error raised to what is found at a few places."""
+    if places is None or not len(places):
+        return net
+    found = HEADROOM * float(np.abs(net(places) - evaluated(function, places)).max())
+    return replace(net, error=max(net.error, found), points=net.points + len(places))
 
 
 def everywhere(net: Shallow, function: Function, inputs: int, *, seed: int = 0) -> Shallow:
@@ -193,7 +220,8 @@ def everywhere(net: Shallow, function: Function, inputs: int, *, seed: int = 0) 
         values = jnp.maximum(x @ net.inner.T + net.offset, 0) @ net.outer.T + net.constant
         return jnp.abs(values - function(x)).max(axis=1)
 
-    return replace(net, error=max(net.error, HEADROOM * largest(departure, inputs=inputs, seed=seed)))
+    found = HEADROOM * largest(departure, inputs=inputs, seed=seed)
+    return replace(net, error=max(net.error, found), points=net.points + looked_at(inputs))
 
 
 _TOO_MANY = f"more than {MAX_KNOTS} knots an axis would be needed"

@@ -12,9 +12,9 @@ from headcount.models.architecture import Architecture
 from headcount.models.network import Network
 from headcount.models.transformer import TokenLayer, Transformer
 from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.constructions.bound import ROUNDING, certified, with_room_for_rounding
 from headcount.theory.constructions.composed import Readout, readout_of
 from headcount.theory.constructions.construction import (
-    Bound,
     Construction,
     assumptions_of,
     checked,
@@ -22,8 +22,9 @@ from headcount.theory.constructions.construction import (
 )
 from headcount.theory.constructions.coordinates import Coordinate, Outer, coordinates_of
 from headcount.theory.constructions.encoding import GATE, encoder, leak
+from headcount.theory.constructions.rounding import rounding
 from headcount.theory.constructions.shallow import within_reach
-from headcount.theory.constructions.span import deal, forms_over, rank_of, values_of
+from headcount.theory.constructions.span import FORM_POINTS, deal, forms_over, rank_of, values_of
 from headcount.theory.constructions.stacked import (
     CLASS,
     TOKEN,
@@ -78,7 +79,7 @@ def specialise_shape(
     >>> from headcount.tasks.library import max_sum
     >>> task = max_sum(dimension=3, token_dim=3, directions=np.eye(3))
     >>> made = specialise_shape(task, length=4, epsilon=0.1, layers=2, heads=1)
-    >>> made.model.architecture.head_dim, made.bound.total < 0.1
+    >>> made.model.architecture.head_dim, made.error.total < 0.1
     (2, True)
     """
     epsilon, length = checked(epsilon, length)
@@ -87,6 +88,22 @@ def specialise_shape(
     coordinates = coordinates_of(task, seed=seed)
     shape = _shape(task, layers, heads, kv_heads, head_dim, reading, positions, feedforward)
     shape, plan = _blueprint(task, coordinates, shape, length, gated=gated, chosen=head_dim is not None)
+    return with_room_for_rounding(
+        epsilon, lambda epsilon: _built(task, coordinates, shape, plan, length, epsilon, seed)
+    )
+
+
+def _built(
+    task: RetrievalTask,
+    coordinates: tuple[Coordinate, ...],
+    shape: Shape,
+    plan: Blueprint,
+    length: int,
+    epsilon: float,
+    seed: int,
+) -> Construction:
+    sets = [places.mask(length) for places in task.positions]
+    gated = not all(inside.all() for inside in sets)
     outer = Outer(task, coordinates)
     steepness, dimension = max(outer.steepness, 1e-12), task.dimension
     share = 1 / (4 * steepness * dimension)
@@ -101,15 +118,20 @@ def specialise_shape(
     model = _model(task, shape, plan, stream, blocks, readout, beta, length)
     inside = max(int(mask.sum()) for mask in sets)
     outside = length - min(int(mask.sum()) for mask in sets)
-    fitted = not (readout.proven and all(net.proven for net in psis)) or _residual(plan) > 0
-    parts = {
-        "networks of the f_i": steepness * (swelling * max(net.error for net in psis) + _residual(plan)),
+    soft = {
         "softened minimum": steepness * (inside - 1) / (e * beta),
         "tokens outside the position sets": steepness * leak(outside, beta, GATE),
-        "network of F_0": readout.error,
     }
     if plan.marks:
-        parts["tokens of other groups"] = steepness * min(1.0, length * exp(-min(beta, 700.0)))
+        soft["tokens of other groups"] = steepness * min(1.0, length * exp(-min(beta, 700.0)))
+    parts = {
+        "networks of the f_i": steepness * (swelling * max(net.error for net in psis) + _residual(plan)),
+        **soft,
+        "network of F_0": readout.error,
+    }
+    lost = rounding(model, length, coordinates, outer, softened=sum(soft.values()), parts=parts)
+    points = outer.points + readout.points + sum(net.points for net in psis) + FORM_POINTS * bool(plan.forms)
+    error = certified({**parts, ROUNDING: lost}, points=points)
     return Construction(
         name="specialise",
         task=task,
@@ -117,8 +139,8 @@ def specialise_shape(
         epsilon=epsilon,
         model=model,
         labels=stream.labels(),
-        bound=Bound(parts, proven=not fitted),
-        guarantees=guarantees(assumptions_of(task, length, seed), fitted=fitted),
+        error=error,
+        guarantees=guarantees(assumptions_of(task, length, seed), proven=error.proven),
     )
 
 

@@ -10,13 +10,13 @@ from headcount.theory.constructions.stacked import Form
 from headcount.theory.search import HEADROOM
 from headcount.theory.shape import Shape
 
-_POINTS = 512
+FORM_POINTS = 512
 _DEPENDENT = 1e-8  # of the largest singular value: below this a direction is rounding
 
 
 def values_of(coordinates: tuple[Coordinate, ...]) -> Float[np.ndarray, "point coordinate"]:
     """The psi_i at random tokens, less their means: dependent columns are dependent functions."""
-    points = np.random.default_rng(0).uniform(size=(_POINTS, coordinates[0].token_dim))
+    points = np.random.default_rng(0).uniform(size=(FORM_POINTS, coordinates[0].token_dim))
     with jax.enable_x64(True):
         values = [np.asarray(each.psi(jnp.asarray(points, jnp.float64)))[:, 0] for each in coordinates]
     return np.stack(values, axis=1)

@@ -10,8 +10,8 @@ from headcount.models.architecture import Architecture
 from headcount.models.network import Network
 from headcount.models.transformer import Attention, Transformer
 from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.constructions.bound import ROUNDING, certified, with_room_for_rounding
 from headcount.theory.constructions.construction import (
-    Bound,
     Construction,
     assumptions_of,
     checked,
@@ -19,6 +19,7 @@ from headcount.theory.constructions.construction import (
 )
 from headcount.theory.constructions.coordinates import Outer, coordinates_of
 from headcount.theory.constructions.encoding import GATE, encoder, leak
+from headcount.theory.constructions.rounding import rounding
 from headcount.theory.constructions.shallow import Shallow, within_reach
 from headcount.theory.constructions.shaped import specialise_shape
 from headcount.theory.shape import Reading
@@ -54,7 +55,7 @@ def specialise(
 
     >>> from headcount.tasks.library import extremes
     >>> made = specialise(extremes(), length=4, epsilon=0.1)
-    >>> made.predict([[0.5], [0.25], [1.0], [0.75]]).round(2), made.bound.total < 0.1
+    >>> made.predict([[0.5], [0.25], [1.0], [0.75]]).round(2), made.error.total < 0.1
     (array([1.25]), True)
     """
     shape = {"layers": layers, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "reading": reading}
@@ -66,6 +67,10 @@ def specialise(
         return specialise_shape(task, length=length, epsilon=epsilon, seed=seed, **given)
     epsilon, length = checked(epsilon, length)
     gate = check_number("gate", gate, at_most=0)
+    return with_room_for_rounding(epsilon, lambda epsilon: _specialise(task, length, epsilon, gate, seed))
+
+
+def _specialise(task: RetrievalTask, length: int, epsilon: float, gate: float, seed: int) -> Construction:
     coordinates = coordinates_of(task, seed=seed)
     assumptions = assumptions_of(task, length, seed)
     outer = Outer(task, coordinates)
@@ -81,7 +86,19 @@ def specialise(
     model = _model(task, blocks, phi, beta, length=length if gated else None)
     inside = max(int(mask.sum()) for mask in sets)
     outside = length - min(int(mask.sum()) for mask in sets)
-    fitted = not all(net.proven for net in (*psis, phi))
+    soft = {
+        "softened minimum": steepness * (inside - 1) / (e * beta),
+        "tokens outside the position sets": steepness * leak(outside, beta, gate),
+    }
+    parts = {
+        "networks of the f_i": steepness * max(net.error for net in psis),
+        **soft,
+        "network of F_0": phi.error,
+    }
+    lost = rounding(model, length, coordinates, outer, softened=sum(soft.values()), parts=parts)
+    error = certified(
+        {**parts, ROUNDING: lost}, points=outer.points + sum(net.points for net in (*psis, phi))
+    )
     return Construction(
         name="specialise",
         task=task,
@@ -89,16 +106,8 @@ def specialise(
         epsilon=epsilon,
         model=model,
         labels=tuple(label for i in range(dimension) for label in (f"psi_{i}", "1" if i == 0 else "0")),
-        bound=Bound(
-            {
-                "networks of the f_i": steepness * max(net.error for net in psis),
-                "softened minimum": steepness * (inside - 1) / (e * beta),
-                "tokens outside the position sets": steepness * leak(outside, beta, gate),
-                "network of F_0": phi.error,
-            },
-            proven=not fitted,
-        ),
-        guarantees=guarantees(assumptions, fitted=fitted),
+        error=error,
+        guarantees=guarantees(assumptions, proven=error.proven),
     )
 
 

@@ -11,6 +11,7 @@ from headcount.theory.constructions.shallow import (
     Points,
     Shallow,
     additive,
+    at_places,
     evaluated,
     everywhere,
 )
@@ -22,7 +23,9 @@ _FEW = 8  # points a unit: too few to trust a fit, enough to see that a width wi
 _RIDGE = 1e-9
 
 
-def fit(function: Function, inputs: int, tolerance: float, *, seed: int = 0) -> Shallow:
+def fit(
+    function: Function, inputs: int, tolerance: float, *, seed: int = 0, places: Points | None = None
+) -> Shallow:
     """A network whose largest measured departure from the function is below the tolerance.
 
     The kinks are drawn at random (their directions and places); only the outer weights are fitted, by least
@@ -41,7 +44,8 @@ def fit(function: Function, inputs: int, tolerance: float, *, seed: int = 0) -> 
             or HEADROOM * _fitted(targets[some], points[some], width, seed).error <= tolerance
         ):
             net = _fitted(targets, points, width, seed)
-            net = everywhere(replace(net, error=HEADROOM * net.error), function, inputs, seed=seed + 1)
+            net = at_places(replace(net, error=HEADROOM * net.error), function, places)
+            net = everywhere(net, function, inputs, seed=seed + 1)
             if net.error <= tolerance:
                 return net
             closest = min(closest, net.error)
@@ -75,7 +79,7 @@ def _fitted(targets: Float[np.ndarray, "points output"], x: Points, width: int, 
         weight *= departure + 0.05 * departure.max()
         weight /= weight.mean()
     assert best is not None
-    return Shallow(directions, offset, best[:-1].T, best[-1], error=best_error, proven=False)
+    return Shallow(directions, offset, best[:-1].T, best[-1], error=best_error, points=len(x))
 
 
 _PARALLEL = 1e-5  # slopes that leave their common direction by less than this part agree
@@ -100,7 +104,7 @@ def ridge(function: Function, inputs: int, tolerance: float) -> Shallow | None:
         along.outer,
         along.constant,
         error=along.error,
-        proven=False,
+        points=along.points,
     )
     net = everywhere(net, function, inputs)
     return net if net.error <= tolerance else None
@@ -121,18 +125,24 @@ def _common_slope(function: Function, inputs: int) -> Float[np.ndarray, " inputs
 _MIXED = 1e-9  # a mixed difference below this, relative to the function's spread, counts as none
 
 
-def network_of(function: Function, inputs: int, tolerance: float, *, seed: int = 0) -> Shallow:
+def network_of(
+    function: Function, inputs: int, tolerance: float, *, seed: int = 0, places: Points | None = None
+) -> Shallow:
     """By knots where a function is a sum over the axes, or one of a single direction; fitted otherwise.
 
-    Structure is found by looking, so a network by knots must also pass a search of the whole cube.
+    Structure is found by looking, so a network by knots must also pass a search of the whole cube, and each
+    network the `places` where the function is known to be unusual.
     """
     if inputs == 1:
-        return additive(function, inputs, tolerance)  # which looks along the one axis there is
+        return additive(function, inputs, tolerance, places=places)  # which looks along the one axis there is
     if is_additive(function, inputs, seed=seed):
-        summed = everywhere(additive(function, inputs, tolerance), function, inputs)
+        summed = everywhere(additive(function, inputs, tolerance, places=places), function, inputs)
         if summed.error <= tolerance:
             return summed
-    return ridge(function, inputs, tolerance) or fit(function, inputs, tolerance, seed=seed)
+    along = ridge(function, inputs, tolerance)
+    if along is not None and (along := at_places(along, function, places)).error <= tolerance:
+        return along
+    return fit(function, inputs, tolerance, seed=seed, places=places)
 
 
 def is_additive(function: Function, inputs: int, *, seed: int = 0) -> bool:

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from headcount.errors import InvalidInput
+from headcount.tasks.precision import check_precision
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.density.minimax import Basis, Polynomial, fit, monomials, spread
 from headcount.theory.density.recovery import Recovery, retrievals
@@ -303,6 +304,7 @@ def _hashable(target: Target) -> Target:
 
 def _check_scalar(target: Target, *, length: int, token_dim: int) -> None:
     where = f"an array of shape ({length}, {token_dim})"
+    check_precision("target", target, (length, token_dim))
     try:
         with jax.enable_x64(True):
             found = jax.eval_shape(target, jnp.zeros((length, token_dim)))
