@@ -5,8 +5,10 @@ import pytest
 from scipy.stats import linregress, ttest_ind, ttest_rel
 
 from headcount.results.intervals import (
+    combined,
     contrast,
     difference,
+    log_mean,
     median_interval,
     median_ratio_interval,
     paired,
@@ -113,3 +115,26 @@ def test_what_is_not_known_has_no_interval():
     assert (same.sign, same.p, same.interval) == (0, 1.0, (0.0, 0.0))
     apart = difference(np.full(3, 0.2), np.full(3, 0.1))
     assert apart.sign == 1 and apart.interval == pytest.approx((0.1, 0.1))
+
+
+COSTS = {
+    "squared normal": (lambda random, shape: random.normal(size=shape) ** 2, 1.0),
+    "exponential": (lambda random, shape: random.exponential(size=shape), 1.0),
+    "heavy-tailed": (lambda random, shape: random.lognormal(0, 1, size=shape), np.exp(0.5)),
+}
+
+
+@pytest.mark.parametrize(("costs", "truth"), COSTS.values(), ids=COSTS)
+@pytest.mark.parametrize("samples", [150, 600, 2400])
+def test_the_mean_of_costs_is_covered(costs, truth, samples):
+    drawn = costs(np.random.default_rng(samples), (2 * DRAWS, samples))
+    assert MIN_COVERED <= covered([np.exp(log_mean(values).interval) for values in drawn], truth) < 1
+
+
+def test_a_combination_of_means_is_covered():
+    random, weights = np.random.default_rng(0), (-0.7, 0.1, 0.6)
+    drawn = random.exponential(size=(DRAWS, 3, 200)) * np.array([1.0, 2.0, 4.0])[:, None]
+    found = [combined([log_mean(part) for part in parts], weights).interval for parts in drawn]
+    assert covered(found, np.dot(weights, np.log([1.0, 2.0, 4.0]))) >= MIN_COVERED
+    assert combined([log_mean(np.ones(1))], [1.0]).interval == (-np.inf, np.inf)
+    assert combined([log_mean(np.full(9, 2.0))], [1.0]).interval == (np.log(2), np.log(2))

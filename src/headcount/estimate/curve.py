@@ -19,12 +19,11 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import softmax
 
-from headcount.results.bootstrap import interval_95, resampled
+from headcount.results.intervals import log_mean
 
 WIDE = 3  # how many of the largest head counts the reference is taken from
 GOOD = 1.5  # times the best validation error among them
 FURTHEST = 0.02  # of the samples: left out of a distance
-RESAMPLES = 400
 # Prior deviation of log distances within a reference, and how many members it counts for.
 USUAL_DEVIATION, ITS_WEIGHT = 0.3, 3
 Costs = Float[np.ndarray, " sample"]
@@ -138,8 +137,8 @@ def typical(costs: Costs) -> Costs:
 
 
 def _point(heads: int, costs: Costs) -> Point:
-    low, high = interval_95(resampled(costs, RESAMPLES, np.random.default_rng(0)))
-    return Point(heads, float(costs.mean()), low, high)
+    low, high = np.exp(log_mean(costs).interval)
+    return Point(heads, float(costs.mean()), float(low), float(high))
 
 
 def values(points: Sequence[Point]) -> Float[np.ndarray, " head_count"]:

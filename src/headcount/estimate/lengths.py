@@ -11,10 +11,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from headcount.estimate.curve import Curve, Point
-from headcount.results.bootstrap import interval_95, resampled
+from headcount.results.intervals import combined, log_mean
 
 GROUPS = 3
-RESAMPLES = 200
 _SMALLEST = 1e-12
 
 
@@ -38,16 +37,15 @@ def over_groups(
     sizes = [float(lengths[members].mean()) for members in groups]
     spreads = [1.0 if targets is None else float(targets[members].var(axis=0).mean()) for members in groups]
 
-    def slope(errors: Sequence[float]) -> float:
-        shares = (error / max(spread, _SMALLEST) for error, spread in zip(errors, spreads, strict=True))
-        return float(np.polyfit(np.log(sizes), [np.log(max(share, _SMALLEST)) for share in shares], 1)[0])
+    along = np.log(sizes) - np.mean(np.log(sizes))
+    weights = along / np.dot(along, along)
+    of_spreads = float(np.dot(weights, np.log(np.maximum(spreads, _SMALLEST))))
 
     def of(heads: int) -> dict[str, Any]:
-        costs = curve.selected(heads).costs
-        parts, random = [costs[members] for members in groups], np.random.default_rng(heads)
-        drawn = [slope([resampled(part, 1, random)[0] for part in parts]) for _ in range(RESAMPLES)]
-        means = [part.mean() for part in parts]
-        return {"heads": heads, "slope": slope(means), "interval": list(interval_95(np.array(drawn)))}
+        costs = np.maximum(curve.selected(heads).costs, _SMALLEST)
+        found = combined([log_mean(costs[members]) for members in groups], weights)
+        slope, interval = found.value - of_spreads, np.array(found.interval) - of_spreads
+        return {"heads": heads, "slope": slope, "interval": interval.tolist()}
 
     return {"lengths": sizes, "slopes": [of(heads) for heads in curve.heads]}
 

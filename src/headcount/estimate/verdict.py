@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
@@ -154,14 +154,19 @@ class DimensionLaw:
     def _with_falls(self, chances: Chances, curve: Curve) -> Chances:
         """What falls say: where little is left to fall no head is missing, before a far fall one is."""
         distances, errors = curve.distances(), curve.errors()
-        later = [np.median(values(distances[place + 1 :])) for place in range(len(chances))]
-        here = values(distances)[:-1]
-        little_left = (here < FINE) & (here < LITTLE_LEFT * np.array(later))
-        chances = np.where(little_left, np.minimum(chances, 1 - SURE), chances)
+        chances = np.where(little_left(distances), np.minimum(chances, 1 - SURE), chances)
         for place in range(len(chances)):
             if falls_far(errors, distances, curve.heads[place + 1], labels=curve.labels):
                 chances[: place + 1] = np.maximum(chances[: place + 1], SURE)
         return np.minimum.accumulate(chances)
+
+
+def little_left(distances: Sequence[Point]) -> Bool[np.ndarray, " head_count"]:
+    """Of every number of heads but the last, whether its distance is fine and near those of more heads."""
+    here = values(distances)
+    later = np.array([np.median(here[place + 1 :]) for place in range(len(here) - 1)])
+    near: np.ndarray = (here[:-1] < FINE) & (here[:-1] < LITTLE_LEFT * later)
+    return near
 
 
 def falls_far(errors: Sequence[Point], distances: Sequence[Point], heads: int, *, labels: bool) -> bool:
