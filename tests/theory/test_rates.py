@@ -16,20 +16,25 @@ def test_the_exponent_of_a_power_is_found(exponent):
     epsilons = (0.1, 0.03, 0.001)
     values = tuple(7 * epsilon**-exponent for epsilon in epsilons)
     assert Rate("", epsilons, values, 0.0).exponent == pytest.approx(exponent)
-    assert GapRate("", epsilons, values, 0.0, 8, ()).exponent == pytest.approx(-exponent)
+    assert GapRate("", epsilons, values, 0.0).exponent == pytest.approx(-exponent)
 
 
-def test_parameters_grow_as_predicted():
+def test_parameters_grow_as_the_formula_of_the_knots_says_and_below_the_theorem():
     units, specialised, connected, dense = parameter_rates(bowls(dimension=2, token_dim=2), length=8)
-    assert units.exponent == pytest.approx(0.5, abs=0.03)
-    assert specialised.exponent == pytest.approx(units.exponent, abs=0.05)
-    assert connected.exponent == pytest.approx(1 + units.exponent, abs=0.05)
+    for rate, formula, theorem in ((units, 0.5, 2), (specialised, 0.5, 2), (connected, 1.5, 3)):
+        assert (rate.formula, rate.theorem) == (formula, theorem)
+        assert rate.exponent == pytest.approx(formula, abs=0.05)
     assert connected.exponent < dense.exponent < 2.05
+    assert (dense.formula, dense.theorem) == (2, 3)
+    assert units.from_measured_gamma is None  # it is the measurement
+    assert specialised.from_measured_gamma == units.exponent
+    assert connected.from_measured_gamma == 1 + units.exponent
 
 
 def test_exact_networks_do_not_grow():
     units, specialised, connected, _ = parameter_rates(max_sum(dimension=2, token_dim=2), length=8)
     assert [units.exponent, specialised.exponent] == pytest.approx([0, 0])
+    assert [units.formula, connected.formula] == [0, 1]
     assert connected.exponent == pytest.approx(1, abs=0.05)
 
 
@@ -44,7 +49,7 @@ def test_connections_are_the_weights_that_are_not_zero(positions):
 
 def test_the_closest_gap_falls_faster_than_the_proof_needs():
     for rate in gap_rates(lengths=(5, 6), points=(2, 4, 8), candidates=5_000):
-        assert rate.exponent > rate.predicted
+        assert rate.exponent > rate.theorem
         assert rate.candidates == tuple(count ** (rate.length - 2) for count in (2, 4, 8))
 
 

@@ -1,16 +1,17 @@
-"""Measured exponents beside the predicted ones: of parameters, and of the closest representations."""
+"""Measured exponents beside those of the theory: of parameters, and of the closest representations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
 from headcount.models.transformer import Transformer
-from headcount.tasks.library import bowls
+from headcount.tasks.library import Bowl, Projection, bowls
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.assumptions.checks import check_assumptions
 from headcount.theory.collisions.pigeonhole import ROUNDING, pigeonhole
@@ -29,20 +30,27 @@ def geometric(smallest: float) -> tuple[float, ...]:
 
 
 EPSILONS = geometric(1e-4)
+GAMMA = 2.0  # the theorem's, for a finite Barron norm
 _TWO_BOWLS = bowls(dimension=2, token_dim=2, wells=[[0.15, 0.2], [0.8, 0.75]])
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A quantity at several epsilons, the exponent that a line through the logarithms has, and theory's.
+    """A quantity at several epsilons, the exponent that a line through the logarithms has, and others.
 
-    `predicted` is an upper end for parameters, and for the exponent of a gap a lower end.
+    - `theorem`: what the theorem says with gamma = 2, nothing measured: an upper end for parameters, and for
+      the exponent of a gap, where there is no gamma, a lower end.
+    - `formula`: what the formula of the knots says, nothing measured; None where networks are fitted.
+    - `from_measured_gamma`: what the theorem makes of the gamma measured in the same run. That is no
+      prediction: it tests how gamma leads to the other exponents, and not what gamma is.
     """
 
     name: str
     epsilons: tuple[float, ...]
     values: tuple[float, ...]
-    predicted: float
+    theorem: float
+    formula: float | None = None
+    from_measured_gamma: float | None = None
 
     @property
     def exponent(self) -> float:
@@ -59,10 +67,10 @@ def parameter_rates(
 ) -> tuple[Rate, ...]:
     """Parameters of `specialise` and of `memorise`, beside gamma and 1 + gamma.
 
-    gamma is measured first, on the very networks that both are made of: units against their tolerance. The
-    theory's gamma is that of the worst function of a class; a smooth function of one variable at a time
-    needs 1/2. `memorise` reaches 1 + gamma where only weights that are not zero count. As dense matrices the
-    capped sums, N levels of every token into 2N units, bring it to 2 at least.
+    Three gammas: 2, the theorem's for a finite Barron norm; 1/2 for bowls and 0 for projections, by the
+    formula of their knots; and the measured one, units of the very networks that both are made of against
+    their tolerance. `memorise` reaches 1 + gamma where only weights that are not zero count. As dense
+    matrices the capped sums, N levels of every token into 2N units, bring it to 2 at least.
 
     >>> rates = parameter_rates(bowls(dimension=2, token_dim=1), length=8)
     >>> [round(rate.exponent, 1) for rate in rates[:3]]
@@ -70,18 +78,31 @@ def parameter_rates(
     """
     made = _down_to_the_finest(task, length, _checked(epsilons), seed)
     epsilons = tuple(each.epsilon for each in made)
-    units = _network_rate(task, epsilons, seed)
-    gamma = units.exponent
+    known = _gamma_of_knots(task)
+    units = _network_rate(task, epsilons, seed, known)
     plans = [plan_memorise(task, length=length, epsilon=epsilon, seed=seed) for epsilon in epsilons]
     counted = [float(each.model.counted_parameters()) for each in made]
     dense = [float(plan.architecture.counted_parameters()) for plan in plans]
     connected = [float(plan.connections) for plan in plans]
+
+    def rate(name: str, values: list[float], exponent: Callable[[float], float]) -> Rate:
+        formula = None if known is None else exponent(known)
+        return Rate(name, epsilons, tuple(values), exponent(GAMMA), formula, exponent(units.exponent))
+
     return (
         units,
-        Rate("specialise: parameters", epsilons, tuple(counted), gamma),
-        Rate("memorise: weights that are not zero", epsilons, tuple(connected), 1 + gamma),
-        Rate("memorise: dense entries, our own count", epsilons, tuple(dense), max(2.0, 1 + gamma)),
+        rate("specialise: parameters", counted, lambda gamma: gamma),
+        rate("memorise: nonzero weights", connected, lambda gamma: 1 + gamma),
+        rate("memorise: dense entries", dense, lambda gamma: max(2.0, 1 + gamma)),
     )
+
+
+def _gamma_of_knots(task: RetrievalTask) -> float | None:
+    """1/2 where a bowl is among the f_i, as its knots lie sqrt(delta) apart; 0 for projections alone."""
+    kinds = {type(function) for function in task.coordinate_functions}
+    if task.outer is not jnp.sum or not kinds <= {Bowl, Projection}:
+        return None
+    return 0.5 if Bowl in kinds else 0.0
 
 
 def _down_to_the_finest(
@@ -100,7 +121,7 @@ def _down_to_the_finest(
 
 
 def guaranteed(task: RetrievalTask, *, length: int, seed: int = 0) -> tuple[str, ...]:
-    """What the predicted exponents rest on, checked on the task and on the bowls of `gap_rates`."""
+    """What the exponents of the theory rest on, checked on the task and on the bowls of `gap_rates`."""
     constructed = specialise(task, length=length, epsilon=max(EPSILONS), seed=seed).guarantees
     lines = [
         f"assumption 2 of the two bowls: {finding.clause} {finding.verdict}"
@@ -110,7 +131,7 @@ def guaranteed(task: RetrievalTask, *, length: int, seed: int = 0) -> tuple[str,
     return (*constructed, *(lines or ["assumption 2 of the two bowls holds: k is theirs"]))
 
 
-def _network_rate(task: RetrievalTask, epsilons: tuple[float, ...], seed: int) -> Rate:
+def _network_rate(task: RetrievalTask, epsilons: tuple[float, ...], seed: int, known: float | None) -> Rate:
     coordinates = coordinates_of(task, seed=seed)
     outer = Outer(task, coordinates)
     share = 4 * max(outer.steepness, 1e-12) * task.dimension
@@ -119,16 +140,21 @@ def _network_rate(task: RetrievalTask, epsilons: tuple[float, ...], seed: int) -
         nets = [coordinate.network(epsilon / share, seed=seed) for coordinate in coordinates]
         return float(sum(net.units for net in nets) + outer.network(epsilon / 2, seed=seed).units)
 
-    worst = float(max(task.token_dim, task.dimension))
-    return Rate("units of the networks", epsilons, tuple(units(epsilon) for epsilon in epsilons), worst)
+    return Rate(
+        "units of the networks: gamma",
+        epsilons,
+        tuple(units(epsilon) for epsilon in epsilons),
+        GAMMA,
+        known,
+    )
 
 
 @dataclass(frozen=True)
 class GapRate(Rate):
     """The closest representation gap of candidates whose targets are 3 epsilon apart, at one length."""
 
-    length: int
-    candidates: tuple[int, ...]
+    length: int = 0
+    candidates: tuple[int, ...] = ()
 
     @property
     def exponent(self) -> float:
@@ -173,9 +199,9 @@ def gap_rates(
                 f"closest gap at T = {length}",
                 tuple(pair.epsilon for pair in found),
                 tuple(pair.representation_gap for pair in found),
-                exponent + 1,
-                length,
-                tuple(pair.candidates for pair in found),
+                theorem=exponent + 1,
+                length=length,
+                candidates=tuple(pair.candidates for pair in found),
             )
         )
     return tuple(rates)
