@@ -34,7 +34,7 @@ def members_of(name: str) -> str:
     lines = [f"({len(done)} of {wanted} members of the quick run, {training}, on {on}.)"]
     lines += ["", "<details><summary>All cells</summary>"]
     for panel in item.panels(members):
-        lines += ["", f"{panel.title}:", "", table(columns(panel), written(panel))]  # type: ignore[arg-type]
+        lines += ["", f"{panel.title}:", "", table(columns(panel), written(panel))]
     return "\n".join([*lines, "", "</details>"])
 
 

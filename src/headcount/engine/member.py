@@ -11,7 +11,6 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 from scipy.special import entr, logsumexp
 
 from headcount.engine.data import Data, Split
-from headcount.models.bounded import project
 from headcount.models.network import Parameter as AnyArray
 from headcount.models.pooling import pool_for_training
 from headcount.models.transformer import Padding, Transformer
@@ -113,6 +112,8 @@ def _period(
         rate = learning_rate_at(count, conditions)
         model = jax.tree.map(lambda weight, move: weight - rate * move, model, direction)
         if model.architecture.bounded:
+            from headcount.models.bounded import project
+
             model = project(model, mean=mean, deviation=deviation)
         return (model, state, count + 1, diverged | ~jnp.isfinite(loss)), None
 

@@ -16,7 +16,6 @@ from headcount.engine.data import Data, data_of
 from headcount.engine.lanes import Program, compiled, for_each_member, on_all_devices, stack
 from headcount.engine.member import Conditions, Member, advance, predict, sample_costs, start
 from headcount.models.architecture import Architecture
-from headcount.models.bounded import project
 from headcount.models.padding import pad, unpad
 from headcount.models.transformer import Padding, Transformer
 from headcount.trials.machine import Machine, this_machine
@@ -226,7 +225,11 @@ def _model(
             (bias * deviation + mean).astype(bias.dtype),
         ),
     )
-    return project(restored) if architecture.bounded else restored
+    if architecture.bounded:
+        from headcount.models.bounded import project
+
+        restored = jax.device_get(project(restored))
+    return restored
 
 
 def _predictions(

@@ -2,7 +2,8 @@
 
     |P(x, t)|_2 ≤ 1, and every entry of F and of W_Q, W_K, W_V, W_O is at most 1 in magnitude.
 
-β and the class token are free: both scale the logits alike, and the lower bound holds for any.
+β and the class token are free: they multiply the logits, and the lower bound holds for any β. Beside that the
+class token is a constant in what F reads.
 """
 
 import equinox as eqx

@@ -6,6 +6,7 @@ training then sharpens through the class token.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -31,7 +32,7 @@ def grids(recipe: Recipe) -> dict[str, Grid]:
     recipe = recipe.light(steps=6_000, batch_size=64)
     task = TaskChoice.of("bowls", token_dim=2, wells=WELLS).at(D)
 
-    def grid(activation: str, *, bounded: bool = True, **axes: object) -> Grid:
+    def grid(activation: str, *, bounded: bool = True, **axes: Any) -> Grid:
         model = {"bounded": bounded, "beta": BETA, "encoder_activation": "gelu"}
         chosen = {"heads": HEADS, "head_dim": HEAD_DIM, "hidden": HIDDEN, **axes}
         return recipe.grid(task, model={**model, "readout_activation": activation}, **chosen)
@@ -76,9 +77,10 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
 def _sizes(frame: pd.DataFrame) -> list[Verdict]:
     """M = Ω(1/ε^k) with a k that grows with T: below D, a larger N buys less at a larger T."""
     verdicts = []
-    for heads, members in frame.groupby("heads"):
-        found = {length: slope_along(cell, "hidden") for length, cell in members.groupby("length")}
-        evidence = "; ".join(f"T = {length}: {exponent}" for length, exponent in found.items())
+    for heads in sorted(frame["heads"].unique().tolist()):
+        cells = frame[frame["heads"] == heads].groupby("length")
+        found = {length: slope_along(cell, "hidden") for length, cell in cells}
+        evidence = "; ".join(f"T = {length!s}: {exponent}" for length, exponent in found.items())
         falling = [exponent is not None and exponent.sign == -1 for exponent in found.values()]
         claim = f"bounded, h = {heads}: the error falls as N grows, at every T"
         verdicts.append(Verdict(claim, all(falling) or None, f"exponents of N {evidence}"))

@@ -5,7 +5,6 @@ what the tokens exchange. The class token is read in the last layer alone, where
 reach, so that the error should fall at h = D with one layer and at h = D / 2 with two.
 """
 
-import numpy as np
 import pandas as pd
 
 from headcount.report.panel import Panel
@@ -68,7 +67,7 @@ def _falls_most(table: pd.DataFrame, what: str, heads: int) -> Verdict:
     errors = table.pivot(index="heads", columns="length", values="min")
     if errors.isna().any(axis=None) or len(errors) < 2:
         return Verdict(claim, None, "a cell has no finished member")
-    folds = np.exp(-np.log(errors).diff().iloc[1:])
+    folds = (errors.shift() / errors).iloc[1:]
     most = folds.idxmax()
     evidence = ", ".join(
         f"T = {length}: {folds[length].max():,.0f}-fold to h = {at}" for length, at in most.items()

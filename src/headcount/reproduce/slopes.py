@@ -54,8 +54,8 @@ def grows_below(frame: pd.DataFrame, *, dimension: int, what: str) -> list[Verdi
     interval on both sides of 0 cannot tell.
     """
     verdicts = []
-    for heads, members in frame.groupby("heads"):
-        below = int(heads) < dimension
+    for heads in sorted(frame["heads"].unique().tolist()):
+        members, below = frame[frame["heads"] == heads], heads < dimension
         claim = f"{what}: with h = {heads} the error {'grows' if below else 'does not grow'} with T"
         found = slope_along(members, "length")
         if found is None:
