@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import f as fisher
 from scipy.stats import t as student
 
 ROOT = Path(__file__).parent.parent.parent
@@ -391,6 +392,27 @@ def test_one_head_errs_more_on_longer_lists_and_not_after_twice_the_training():
     rest = grid[grid["heads"] > 1].groupby(["heads", "length"])["train_error"].mean()
     largest = max(longer.max(), rest.max())
     assert f"at most {largest:.2%} is wrong in any of the {len(longer) + len(rest)} cells" in document("real")
+
+
+def test_the_law_after_six_epochs_is_weaker_than_the_papers():
+    rows = pd.read_parquet(ROOT / "benchmarks" / "results" / "msmarco.parquet")
+    wrong = rows[rows["variant"] == "6 epochs"].groupby(["heads", "length"])["train_error"].mean()
+    heads, lengths = (np.array(axis, float) for axis in zip(*wrong.index, strict=True))
+
+    def fitted(delta):
+        design = np.stack([heads / lengths**delta, np.log(lengths), np.ones_like(lengths)], axis=1)
+        found, (rest,), *_ = np.linalg.lstsq(design, np.log(wrong.to_numpy()), rcond=None)
+        return found[0], rest
+
+    deltas = np.linspace(0, 1, 5001)
+    rests = np.array([fitted(delta)[1] for delta in deltas])
+    found = re.search(
+        rf"\(({NUMBER}), ({NUMBER}) to ({NUMBER})\) and a weaker exponent \(a = ({NUMBER}),", document("real")
+    )
+    best, low, high, exponent = map(float, found.groups())
+    near = deltas[rests <= rests.min() * (1 + fisher.ppf(0.95, 1, len(wrong) - 4) / (len(wrong) - 4))]
+    assert np.allclose((best, low, high), (deltas[rests.argmin()], near[0], near[-1]), atol=6e-3)
+    assert np.isclose(exponent, fitted(0.25)[0], atol=6e-3)
 
 
 def test_bm25_is_right_on_the_same_share_at_every_length():

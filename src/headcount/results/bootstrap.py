@@ -1,4 +1,7 @@
-"""The bootstrap: how a statistic of some values varies when they are drawn again with replacement."""
+"""The bootstrap: how a statistic of some values varies when they are drawn again with replacement.
+
+For means of hundreds of samples. Of a few seeds it covers too seldom: `results/intervals.py` is for those.
+"""
 
 from collections.abc import Callable
 from typing import Any
