@@ -11,7 +11,7 @@ from headcount.reproduce.bowls import D, errors_learnt
 from headcount.reproduce.claims import STATISTICS, Cells, errors_by, fall_table, log_slope, summarise
 from headcount.reproduce.item import ITEMS
 from headcount.reproduce.real.variants import GRID, HEADS_FIXED, SHORTER, SHORTER_CORNERS, WIDTH_FIXED
-from headcount.reproduce.table import ABOVE
+from headcount.reproduce.table import ABOVE, TABLE_2
 from headcount.results.intervals import difference, slope
 
 Rows = Callable[[str], pd.DataFrame]
@@ -112,13 +112,13 @@ def above(rows: Rows) -> tuple[str, list[tuple[str, ...]]]:
 
 def means(rows: Rows) -> str:
     """Our means beside the paper's in the one table that it says is of means."""
-    paper = ITEMS["table2"].paper
+    paper = TABLE_2.errors
     table = summarise(rows("table2"), paper=paper).set_index(["heads", "length"])
     ratio = table["mean"] / table["paper"]
     higher = [f"{T} ({ratio[5, T]:.2g} times)" for T in ratio[5].index if ratio[5, T] > 1]
     lower = [f"{T} ({ratio[5, T]:.2g})" for T in ratio[5].index if ratio[5, T] <= 1]
     last = errors_by(rows("table2").query("heads == 5"), "length")[128]
-    failing = int((last > 10 * table.loc[(5, 128), "paper"]).sum())
+    failing = int((last > 10 * paper[5, 128]).sum())
     fewer = ratio[[4]]
     return (
         f"At h = 4 our means are {span(fewer, '.2g')} times the paper's. At h = 5 they are below the paper's "

@@ -11,39 +11,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from reproduce.printed import PRINTED, TABLE_2
+from scipy.stats import f as fisher
 from scipy.stats import t as student
 
 ROOT = Path(__file__).parent.parent.parent
 LENGTHS = (8, 16, 32, 64, 128)
 NUMBER = r"-?[\d,]*\.?\d+(?:e[+-]?\d+)?"
-TABLE_2 = {  # as printed in the paper
-    1: (7.01e-2, 1.09e-1, 1.10e-1, 1.14e-1, 1.45e-1),
-    2: (7.31e-3, 8.41e-3, 9.42e-3, 1.31e-2, 1.47e-2),
-    3: (6.94e-4, 6.40e-4, 9.09e-4, 1.31e-3, 1.58e-3),
-    4: (6.10e-5, 4.36e-5, 4.80e-5, 8.75e-6, 5.23e-6),
-    5: (3.35e-5, 1.10e-5, 4.91e-6, 4.19e-6, 3.99e-6),
-}
-TABLE_3 = {
-    1: (1.75e-2, 1.98e-2, 2.06e-2, 2.54e-2, 3.03e-2),
-    2: (7.17e-3, 7.39e-3, 7.82e-3, 8.57e-3, 1.02e-2),
-    3: (2.11e-4, 2.17e-4, 2.73e-4, 3.71e-4, 4.77e-4),
-    4: (1.32e-6, 5.59e-7, 3.40e-7, 3.46e-7, 5.70e-7),
-    5: (2.19e-6, 4.33e-7, 3.22e-7, 2.73e-7, 2.66e-7),
-}
-TABLE_4 = {
-    1: (1.38e-2, 1.63e-2, 1.84e-2, 2.17e-2, 2.31e-2),
-    2: (1.09e-3, 7.08e-4, 7.24e-4, 7.76e-4, 1.11e-3),
-    3: (4.18e-7, 1.72e-7, 1.17e-7, 3.58e-7, 2.11e-7),
-    4: (5.56e-7, 1.22e-7, 6.89e-8, 1.85e-7, 3.48e-7),
-}
-TABLE_5 = {
-    1: (2.12e-4, 1.85e-4, 2.22e-4, 3.13e-4, 4.28e-4),
-    2: (7.22e-6, 2.69e-6, 3.50e-6, 3.07e-6, 3.83e-6),
-    3: (8.16e-6, 1.83e-6, 1.73e-6, 3.86e-6, 3.50e-6),
-    4: (3.68e-6, 1.87e-6, 2.60e-6, 4.32e-6, 5.98e-6),
-    5: (6.15e-6, 3.02e-6, 3.31e-6, 3.78e-6, 5.34e-6),
-}
-PRINTED = {"Table 2": TABLE_2, "Table 3": TABLE_3, "Table 4": TABLE_4, "Table 5": TABLE_5}
 ENOUGH = {"Table 2": 4, "Table 3": 4, "Table 4": 3, "Table 5": 2}
 ORTHONORMAL = {"directions": "orthonormal", "token_dim": 4}
 
@@ -391,6 +365,27 @@ def test_one_head_errs_more_on_longer_lists_and_not_after_twice_the_training():
     rest = grid[grid["heads"] > 1].groupby(["heads", "length"])["train_error"].mean()
     largest = max(longer.max(), rest.max())
     assert f"at most {largest:.2%} is wrong in any of the {len(longer) + len(rest)} cells" in document("real")
+
+
+def test_the_law_after_six_epochs_is_weaker_than_the_papers():
+    rows = pd.read_parquet(ROOT / "benchmarks" / "results" / "msmarco.parquet")
+    wrong = rows[rows["variant"] == "6 epochs"].groupby(["heads", "length"])["train_error"].mean()
+    heads, lengths = (np.array(axis, float) for axis in zip(*wrong.index, strict=True))
+
+    def fitted(delta):
+        design = np.stack([heads / lengths**delta, np.log(lengths), np.ones_like(lengths)], axis=1)
+        found, (rest,), *_ = np.linalg.lstsq(design, np.log(wrong.to_numpy()), rcond=None)
+        return found[0], rest
+
+    deltas = np.linspace(0, 1, 5001)
+    rests = np.array([fitted(delta)[1] for delta in deltas])
+    found = re.search(
+        rf"\(({NUMBER}), ({NUMBER}) to ({NUMBER})\) and a weaker exponent \(a = ({NUMBER}),", document("real")
+    )
+    best, low, high, exponent = map(float, found.groups())
+    near = deltas[rests <= rests.min() * (1 + fisher.ppf(0.95, 1, len(wrong) - 4) / (len(wrong) - 4))]
+    assert np.allclose((best, low, high), (deltas[rests.argmin()], near[0], near[-1]), atol=6e-3)
+    assert np.isclose(exponent, fitted(0.25)[0], atol=6e-3)
 
 
 def test_bm25_is_right_on_the_same_share_at_every_length():

@@ -68,7 +68,7 @@ def law_intervals(
 
 def delta_interval(heads: PerCell, length: PerCell, wrong: PerCell) -> tuple[float, float]:
     """The deltas at which the law is not significantly worse, at 5%, than at the best one."""
-    deltas = np.linspace(*DELTAS, 201)
+    deltas = np.linspace(*DELTAS, 1001)
     squares = np.array([(_at(one, heads, length, np.log(wrong))[2] ** 2).sum() for one in deltas])
     freedom = len(wrong) - 4
     near = deltas[squares <= squares.min() * (1 + f.ppf(0.95, 1, freedom) / freedom)]
