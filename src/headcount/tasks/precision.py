@@ -16,9 +16,9 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr
 
 from headcount.errors import InvalidInput
+from headcount.tasks.retrieval import LIBRARIES, home_of
 
 FLOATS = {np.dtype(np.float32), np.dtype(np.float64)}
-LIBRARIES = {"jax", "jaxlib", "numpy", "headcount"}  # what they define is right in both precisions
 
 
 def check_precision(name: str, function: Callable[..., Any], shape: tuple[int, ...]) -> None:
@@ -73,14 +73,8 @@ def _arrays(function: object) -> Iterator[np.ndarray | jax.Array]:
         if isinstance(value, np.ndarray | jax.Array):
             if value.dtype == np.float64:
                 yield value
-        elif _home(value) not in LIBRARIES:
+        elif home_of(value) not in LIBRARIES:
             waiting.extend(_parts(value))
-
-
-def _home(value: object) -> str:
-    """The package that made a value."""
-    module = getattr(value, "__module__", None) or type(value).__module__
-    return str(module).partition(".")[0]
 
 
 def _parts(value: object) -> Iterator[object]:

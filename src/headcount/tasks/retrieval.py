@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from headcount.errors import InvalidInput
-from headcount.tasks.precision import check_precision
 from headcount.validation import check_choice, check_integer, expected, is_integer
 
 Rule = Callable[[int], Iterable[int]]
@@ -24,6 +23,7 @@ RULES: dict[str, Rule] = {
     "even": lambda length: range(0, length, 2),
     "odd": lambda length: range(1, length, 2),
 }
+LIBRARIES = {"jax", "jaxlib", "numpy", "headcount"}  # what they define is right in both precisions
 POSITIONS = f"one of {', '.join(RULES)}, or a list of indices"
 
 
@@ -166,11 +166,11 @@ class RetrievalTask:
 
     def _check_shapes(self) -> None:
         for index, function in enumerate(self.coordinate_functions):
-            check_precision(f"coordinate function {index}", function, (self.token_dim,))
+            _check_precision(f"coordinate function {index}", function, (self.token_dim,))
             shape = _output_shape(f"coordinate function {index}", function, self.token_dim)
             if shape != ():
                 raise InvalidInput(f"coordinate function {index}: expected a scalar, got the shape {shape}")
-        check_precision("outer", self.outer, (self.dimension,))
+        _check_precision("outer", self.outer, (self.dimension,))
         if len(self._outer_shape) > 1 or 0 in self._outer_shape:
             raise InvalidInput(f"outer: expected a scalar or a vector, got the shape {self._outer_shape}")
 
@@ -243,3 +243,17 @@ def _output_shape(name: str, function: Callable[..., Array], size: int) -> tuple
     if not jnp.issubdtype(kind, jnp.floating):
         raise InvalidInput(f"{name}: expected real numbers such as float32, got {kind}")
     return shape
+
+
+def _check_precision(name: str, function: Callable[..., Any], shape: tuple[int, ...]) -> None:
+    """Refuse a function of a user's own that computes in one precision only."""
+    if home_of(function) not in LIBRARIES:
+        from headcount.tasks.precision import check_precision
+
+        check_precision(name, function, shape)
+
+
+def home_of(value: object) -> str:
+    """The package that made a value."""
+    module = getattr(value, "__module__", None) or type(value).__module__
+    return str(module).partition(".")[0]
