@@ -51,7 +51,7 @@ def estimate_of(study: Study) -> Estimate:
     lowest = min((point.value for point in found.errors), default=np.inf)
     fits = not study.data.classes and lowest < GOOD_FIT
     tokens = matter.typical(SALIENT, QUANTILE)
-    found = adjust_for_salience(found, tokens=tokens if fits else None)
+    found = adjust_for_salience(found, tokens=tokens if fits else None, ids=bool(study.data.ids))
     pairs = _collisions(study, found)
     early = study.early_estimate()
     evidence: dict[str, Any] = {
@@ -148,18 +148,19 @@ def adjust_for_pooling(found: Estimate, share: float, *, count: float, recommend
     )
 
 
-def adjust_for_salience(found: Estimate, *, tokens: int | None) -> Estimate:
+def adjust_for_salience(found: Estimate, *, tokens: int | None, ids: bool = False) -> Estimate:
     """Widen the interval to the number of tokens that matter, where that is not D.
 
     A number far above D belongs to a target that pools, and says nothing about D. One far below D means that
     members with few heads have not learnt what few heads could retrieve: then the answer is "cannot tell".
+    With integer tokens (`ids`) that happens even where the curves fall far.
     """
     if found.dimension is None or found.interval is None or tokens is None:
         return found
     if tokens == found.dimension or tokens > found.dimension + NEAR:
         return found
     both = f"{tokens} tokens of a sequence matter at once, but the sweep gives D = {found.dimension}"
-    wider = with_dimension(found, tokens, f"{both}; the interval includes both.")
+    wider = with_dimension(found, tokens, f"{both}; the interval includes both.", however_far=ids)
     low, high = wider.interval or found.interval
     if high - low < WIDEST:
         return wider
@@ -184,11 +185,11 @@ def adjust_for_collisions(found: Estimate, pairs: "Sequence[CollisionGaps]") -> 
     return with_dimension(found, below.heads, f"{gaps}: D = {below.heads} remains possible.")
 
 
-def with_dimension(found: Estimate, dimension: int, reason: str) -> Estimate:
-    """The estimate with one more dimension in its interval: not with 1 where the curves fall far."""
+def with_dimension(found: Estimate, dimension: int, reason: str, *, however_far: bool = False) -> Estimate:
+    """The estimate with one more dimension in its interval; 1 only where the curves do not fall far."""
     assert found.interval is not None
     low, high = found.interval
-    lowest = 2 if _falls_far(found) else 1
+    lowest = 2 if _falls_far(found) and not however_far else 1
     return replace(
         found,
         interval=(min(low, max(dimension, lowest)), max(high, dimension)),

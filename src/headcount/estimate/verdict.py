@@ -30,7 +30,7 @@ CLEARLY_OUT = 2.0  # from here on the size of a distance counts in full
 SMALL, SMALL_FOR_LABELS = -3.0, -2.0  # decimal logs of distances that hardly matter
 # Of falls, chosen by the tasks in benchmarks/suite_mending.py and the recorded curves of those of known D.
 LARGE_FALL, ITS_ERROR = 5.0, 1.5  # times the distance and the error fall where heads retrieve more
-NOTICEABLE, NOTICEABLE_FOR_LABELS = 1e-4, 1e-3  # a distance below this falls by chance
+NOTICEABLE, NOTICEABLE_FOR_LABELS = 2e-4, 1e-3  # a distance below this falls by chance
 LITTLE_LEFT = 4.0  # times a fine distance above those of more heads: no retrieval is missing
 FINE = 1e-2  # a distance above this falls slowly, even where something is retrieved
 SURE = 0.99
