@@ -3,6 +3,7 @@
     python benchmarks/suite.py mending       the half that rules may be changed by
     python benchmarks/suite.py held-out      the other half: to be run once, when no rule will be changed
     python benchmarks/suite.py HALF --summary   the summary again, from the results
+    python benchmarks/suite.py HALF --seconds 0   of the tasks whose members are all there
 
 All tasks of a half go through their stages together, so that members of different tasks share programs; what
 a task took is its members' share of their packs. Members are kept in runs/suite: what is there is not trained
@@ -48,26 +49,26 @@ def main() -> None:
     ending = "-cpu" if this_machine().kind == "cpu" else ""
     path = chosen.out or RESULTS / f"suite-{chosen.half}{ending}.json"
     if not chosen.summary:
-        rows = measured(HALVES[chosen.half], chosen.work, time.perf_counter() + chosen.seconds)
+        tasks = HALVES[chosen.half]
+        rows = measured(tasks, chosen.work, time.perf_counter() + chosen.seconds)
         if not rows:
             sys.exit("Not finished yet.")
-        write_json(
-            path, {**about(), "summary": list(summary(rows)), "tasks": rows}, indent=1, allow_nan=False
-        )
+        absent = sorted({task.name for task in tasks} - {row["name"] for row in rows})
+        found = {**about(), "summary": list(summary(rows)), "not_run": absent, "tasks": rows}
+        write_json(path, found, indent=1, allow_nan=False)
     print("\n".join(summary(json.loads(path.read_text())["tasks"])))
 
 
 def measured(tasks: Sequence[Unseen], folder: Path, end: float) -> list[dict[str, Any]]:
-    """A row for each task; none if the time was up before."""
+    """A row for each task that is finished when the time is up."""
     finished = FinishedMembers(Store(folder))
     studies = [
         replace(Study.of(task.data(), folder, max_heads=8, positions=True, seed=0), finished=finished)
         for task in tasks
     ]
     train(studies, end)
-    if time.perf_counter() > end:
-        return []
-    return [row_of(task, study) for task, study in zip(tasks, studies, strict=True)]
+    pairs = zip(tasks, studies, strict=True)
+    return [row_of(task, study) for task, study in pairs if study.next_stage() is None]
 
 
 def row_of(task: Unseen, study: Study) -> dict[str, Any]:
