@@ -14,7 +14,7 @@ trained again. Results go to benchmarks/results/dimension*.json, a row for each 
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -188,6 +188,10 @@ def summary(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     for baseline in rows[0]["baselines"] if rows else ():
         exact = sum(row["baselines"][baseline] == row["true"] for row in known)
         yield f"  {baseline}: exact on {exact} of {len(known)}"
+    for column in ("errors", "distances"):
+        curves = [{int(heads): value for heads, value in row[column].items()} for row in known]
+        exact = sum(largest_fall(curve) == row["true"] for curve, row in zip(curves, known, strict=True))
+        yield f"  largest fall of the log of {column}: exact on {exact} of {len(known)}"
     bounded = [row for row in known if row["interval"]]
     if bounded:
         covered = sum(row["interval"][0] <= row["true"] <= row["interval"][1] for row in bounded)
@@ -206,6 +210,15 @@ def summary(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"early estimate equal to the final one on {same} of {len(rows)}"
         median, most, total = np.median(seconds), max(seconds), sum(seconds)
         yield f"seconds a task: median {median:.0f}, largest {most:.0f}, all {total:,.0f}"
+
+
+def largest_fall(curve: Mapping[int, float]) -> int:
+    """The head count after the largest fall of the log; 1 where nothing falls to half."""
+    heads = sorted(curve)
+    logs = np.log([max(curve[count], 1e-12) for count in heads])
+    falls = logs[:-1] - logs[1:]
+    place = int(falls.argmax())
+    return heads[place + 1] if falls[place] > np.log(2) else 1
 
 
 def _share(group: Sequence[dict[str, Any]], column: str) -> str:

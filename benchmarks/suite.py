@@ -19,14 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dimension import train
+from dimension import largest_fall, train
 from recording import RESULTS, about, parser_of, write_json
 from scipy.stats import binomtest
 from suite_held_out import HELD_OUT
 from suite_mending import MENDING
 from unseen import Unseen
 
-from headcount.estimate.curve import Point
 from headcount.estimate.evidence import estimate_of
 from headcount.estimate.members import FinishedMembers
 from headcount.estimate.study import Study
@@ -85,14 +84,16 @@ def row_of(task: Unseen, study: Study) -> dict[str, Any]:
         "early_interval": early.interval,
         "positions": study.positions_used,
         "seconds": round(float(study.frame()["seconds"].sum()), 1),
-        "probabilities": found.probabilities,
+        "probabilities": {str(heads): chance for heads, chance in found.probabilities.items()},
         "errors": [asdict(point) for point in found.errors],
         "distances": [asdict(point) for point in found.distances],
         "salience": found.evidence["salience"],
         "collisions": found.evidence["collisions"],
         "baselines": {
-            "largest fall of log error": largest_fall(found.errors),
-            "largest fall of log distance": largest_fall(found.distances),
+            "largest fall of log error": largest_fall({point.heads: point.value for point in found.errors}),
+            "largest fall of log distance": largest_fall(
+                {point.heads: point.value for point in found.distances}
+            ),
             "first h within 10% of the best": within_a_tenth(found),
         },
     }
@@ -111,14 +112,6 @@ def judged(task: Unseen, found: Estimate) -> str:
         return "right"
     low, high = found.interval or (0, 0)
     return "wrong" if any(low <= answer <= high for answer in task.right) else "missed"
-
-
-def largest_fall(points: Sequence[Point]) -> int:
-    """The head count after the largest fall of the log; 1 where nothing falls to half."""
-    logs = np.log([max(point.value, 1e-12) for point in points])
-    falls = logs[:-1] - logs[1:]
-    place = int(falls.argmax())
-    return points[place + 1].heads if falls[place] > np.log(2) else 1
 
 
 def within_a_tenth(found: Estimate) -> int:
@@ -141,6 +134,12 @@ def summary(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield f"controls called a retrieval of more: {len(alarms)} of {len(controls)} {', '.join(alarms)}"
     tasks = [row for row in rows if not row["control"]]
     yield f"tasks that are no controls: right {share(row['judged'] == 'right' for row in tasks)}"
+    sure = [
+        row["probabilities"][str(row["dimension"])]
+        for row in rows
+        if row["dimension"] and row["probabilities"]
+    ]
+    yield f"probability of the D that is reported: median {np.median(sure):.0%}, lowest {min(sure):.0%}"
     for baseline in rows[0]["baselines"]:
         hits = share(
             row["baselines"][baseline] in (row["right"] or [1]) for row in rows if row["right"] != [0]

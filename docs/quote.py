@@ -7,15 +7,15 @@ and the exit code says whether anything is out of date.
 import argparse
 import re
 import sys
-import textwrap
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
 
 import headlines
 import pandas as pd
 from quoted_cluster import cluster, ten_million
+from quoted_estimate import dimension, estimated, exactness, suite
 from quoted_open import OPEN, answers_of, members_of, rescaled
+from quoted_theory import built, collisions, constructions, density, promised, rates
 from quoting import NOT_RUN, RESULTS, ROOT, read_json, table
 
 from headcount.report.collisions_chart import collisions_chart
@@ -29,18 +29,6 @@ from headcount.reproduce.page import columns, written
 from headcount.reproduce.recipe import FULL
 
 ALL_ITEMS = {**{name: ITEMS[name] for name in ITEMS if name not in OPEN}, **REAL_ITEMS}
-
-
-def estimated(name: str) -> str:
-    found = read_json(f"{name}.json")
-    lines = [*textwrap.wrap(found["sentence"], 100), ""]
-    distances = {row["heads"]: row["value"] for row in found["evidence"]["sweep"]["distances"]}
-    lines += [
-        f"h = {row['heads']}   error {row['error']:.1e}   distance {distances[row['heads']]:.1e}"
-        for row in found["curve"]
-    ]
-    text = "\n".join(lines)
-    return f"```\n{text}\n```\n\n({found['seconds']:.0f} s on {found['machine']}.)"
 
 
 def engine() -> str:
@@ -60,83 +48,6 @@ def engine() -> str:
 
 def _time(microseconds: float) -> str:
     return f"{microseconds / 1000:.1f} ms" if microseconds >= 1000 else f"{microseconds:.0f} µs"
-
-
-def constructions() -> str:
-    rows = []
-    groups: dict[tuple[str, str, float], list[dict[str, Any]]] = {}
-    for row in read_json("constructions.json")["rows"]:
-        groups.setdefault((row["construction"], row["task"], -row["epsilon"]), []).append(row)
-    for (construction, task, epsilon), cases in sorted(groups.items(), reverse=True):
-        fine = [case for case in cases if "refused" not in case]
-        against = [
-            max((case["measured_error"] / over(case) for case in fine), default=None)
-            for over in (lambda case: case["epsilon"], _promised)
-        ]
-        ratios = ("–" if ratio is None else f"{ratio:.2f}" for ratio in against)
-        rows.append((construction, task, f"{-epsilon:g}", len(fine), len(cases) - len(fine), *ratios))
-    names = ("construction", "task", "allowed error", "cases", "too large")
-    return table((*names, "worst measured / allowed", "/ bound or estimate"), rows)
-
-
-def _promised(row: dict[str, Any]) -> float:
-    return float(row["bound"] if "bound" in row else row["estimate"])
-
-
-def collisions() -> str:
-    rows = [
-        (
-            row["length"],
-            row["heads"],
-            f"{row['test_error']:.1e}",
-            f"**{row['inside']['target_gap']:.2g}**",
-            f"{row['inside']['typical_gap']:.2g}",
-            f"{row['anywhere']['target_gap']:.2g}",
-            f"{row['inside']['lipschitz_at_least']:.1e}",
-        )
-        for row in read_json("collisions.json")["collisions"]
-    ]
-    names = ("T", "heads", "test NMSE", "gap like the data", "typical", "anywhere")
-    return table((*names, "Lipschitz needed, at least"), rows)
-
-
-def density(name: str = "density") -> str:
-    found = read_json(f"{name}.json")
-    degrees = sorted({row["degree"] for row in found["errors"]})
-    errors = {(row["sharpness"], row["degree"]): row["error"] for row in found["errors"]}
-    rows = [
-        (
-            "the polynomial alone" if sharpness is None else f"{sharpness:g}",
-            *(f"{errors[sharpness, degree]:.1e}" for degree in degrees),
-        )
-        for sharpness in dict.fromkeys(sharpness for sharpness, _ in errors)
-    ]
-    return table(("sharpness", *(f"degree {degree}" for degree in degrees)), rows)
-
-
-def built() -> str:
-    gaps = ("twice_epsilon", "gap_like_the_data", "gap_anywhere")
-    rows = [
-        (row["task"], row["dimension"], row["length"], *(f"{row[gap]:.2g}" for gap in gaps))
-        for row in read_json("theory.json")["collisions_of_specialised_models"]
-    ]
-    return table(("task", "D", "T", "2ε", "gap like the data", "gap anywhere"), rows)
-
-
-def rates() -> str:
-    found, others = read_json("rates.json"), ("formula", "from_measured_gamma")
-    rows = [
-        (
-            rate["name"],
-            f"{rate['exponent']:.2f}",
-            f"{sign} {rate['theorem']:.2f}",
-            *("–" if (cell := rate[name]) is None else f"{cell:.2f}" for name in others),
-        )
-        for group, sign in (("parameters", "≤"), ("gaps", "≥"))
-        for rate in found[group]
-    ]
-    names = ("what", "measured exponent", "theorem, γ = 2", "formula of the knots", "from the measured γ")
-    return table(names, rows)
 
 
 def reproduced(name: str) -> str:
@@ -200,7 +111,7 @@ def shapes() -> str:
                 built = [row for row in some if "refused" not in row]
                 if built:
                     worst = max(row["measured_error"] for row in built)
-                    ratio = max(row["measured_error"] / _promised(row) for row in built)
+                    ratio = max(row["measured_error"] / promised(row) for row in built)
                     kind = "positions and feed-forward" if sighted else "neither"
                     largest = max(row["dimension"] for row in built)
                     cells = (len(built), largest, f"{worst:.1e}", f"{ratio:.2f}", len(some) - len(built))
@@ -309,39 +220,6 @@ def vit() -> str:
     return f"{text}\n\n({found['machine']}, {found['steps']:,} steps.)"
 
 
-def dimension(name: str) -> str:
-    """How often the estimate is right, and each task with what the baselines make of the same data."""
-    found = read_json(f"{name}.json")
-    baselines = list(found["tasks"][0]["baselines"])
-    names = ("task", "T", "samples", "noise", "D", "estimate", "interval", "early", "seconds", *baselines)
-    lines = [f"- {line.strip()}" for line in found["summary"]]
-    lines += ["", f"({found['machine']}.)", "", "<details><summary>Every task</summary>", ""]
-    rows = []
-    for row in found["tasks"]:
-        interval = "–" if row["interval"] is None else " to ".join(map(str, dict.fromkeys(row["interval"])))
-        cells = (
-            *(row["name"], row["length"], f"{row['samples']:,}", f"{row['noise']:.0%}"),
-            *(row["true"] or "–", row["dimension"] or "cannot tell", interval, row["early"] or "–"),
-            f"{row['seconds']:.0f}",
-            *("–" if (cell := row["baselines"][baseline]) is None else cell for baseline in baselines),
-        )
-        rows.append(cells)
-    return "\n".join([*lines, table(names, rows), "", "</details>"])
-
-
-def exactness() -> str:
-    """How often the estimate is right, in a sentence."""
-    found = read_json("dimension.json")
-    known = [row for row in found["tasks"] if not row["control"]]
-    alarms = sum(row["control"] and row["verdict"] == "retrieval" for row in found["tasks"])
-    right = sum(row["dimension"] == row["true"] for row in known)
-    others = len(found["tasks"]) - len(known)
-    return (
-        f"Of {len(known)} tasks of known D, it names D on {right}; of {others} for which one head is enough "
-        f"or nothing can be learnt,\nit calls {alarms or 'none'} a retrieval of more."
-    )
-
-
 @cache
 def _rows_of(name: str) -> pd.DataFrame | None:
     """An item's rows, where all of its members were trained."""
@@ -372,6 +250,7 @@ QUOTES: dict[str, Callable[[], str]] = {
     **{quote.__name__: quote for quote in (built, density, rates, cluster, ten_million)},
     **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
     **{f"map_{name}": partial(map_of, name) for name in MAPS},
+    **{f"suite_{half.replace('-', '_')}": partial(suite, half) for half in ("before", "mending", "held-out")},
     **{quote.__name__: quote for quote in (laws, shapes, deep_collisions)},
     **{quote.__name__: quote for quote in (falls, slopes, above, means, polished, corners, rescaled)},
     **{f"open_{name}": partial(members_of, name) for name in OPEN},

@@ -1,0 +1,77 @@
+"""Quotes of estimates: single ones, and how often they are right."""
+
+import textwrap
+
+from quoting import NOT_RUN, RESULTS, read_json, table
+
+
+def estimated(name: str) -> str:
+    found = read_json(f"{name}.json")
+    lines = [*textwrap.wrap(found["sentence"], 100), ""]
+    distances = {row["heads"]: row["value"] for row in found["evidence"]["sweep"]["distances"]}
+    lines += [
+        f"h = {row['heads']}   error {row['error']:.1e}   distance {distances[row['heads']]:.1e}"
+        for row in found["curve"]
+    ]
+    text = "\n".join(lines)
+    return f"```\n{text}\n```\n\n({found['seconds']:.0f} s on {found['machine']}.)"
+
+
+def dimension(name: str) -> str:
+    """How often the estimate is right, and each task with what the baselines make of the same data."""
+    found = read_json(f"{name}.json")
+    baselines = list(found["tasks"][0]["baselines"])
+    names = ("task", "T", "samples", "noise", "D", "estimate", "interval", "early", "seconds", *baselines)
+    lines = [f"- {line.strip()}" for line in found["summary"]]
+    lines += ["", f"({found['machine']}.)", "", "<details><summary>Every task</summary>", ""]
+    rows = []
+    for row in found["tasks"]:
+        interval = "–" if row["interval"] is None else " to ".join(map(str, dict.fromkeys(row["interval"])))
+        cells = (
+            *(row["name"], row["length"], f"{row['samples']:,}", f"{row['noise']:.0%}"),
+            *(row["true"] or "–", row["dimension"] or "cannot tell", interval, row["early"] or "–"),
+            f"{row['seconds']:.0f}",
+            *("–" if (cell := row["baselines"][baseline]) is None else cell for baseline in baselines),
+        )
+        rows.append(cells)
+    return "\n".join([*lines, table(names, rows), "", "</details>"])
+
+
+def exactness() -> str:
+    """How often the estimate is right, in a sentence."""
+    found = read_json("dimension.json")
+    known = [row for row in found["tasks"] if not row["control"]]
+    alarms = sum(row["control"] and row["verdict"] == "retrieval" for row in found["tasks"])
+    right = sum(row["dimension"] == row["true"] for row in known)
+    others = len(found["tasks"]) - len(known)
+    return (
+        f"Of {len(known)} tasks of known D, it names D on {right}; of {others} for which one head is enough "
+        f"or nothing can be learnt,\nit calls {alarms or 'none'} a retrieval of more."
+    )
+
+
+def suite(half: str) -> str:
+    """How often the estimate is right on tasks unlike those that it was made with, each with its answers."""
+    path = RESULTS / f"suite-{half}-cpu.json"
+    if not path.exists():
+        return NOT_RUN
+    found = read_json(path.name)
+    lines = [f"- {line}" for line in found["summary"]]
+    absent = f" Not run: {', '.join(found['not_run'])}." if found["not_run"] else ""
+    lines += ["", f"({found['machine']}.{absent})", "", "<details><summary>Every task</summary>", ""]
+    names = ("kind", "task", "right", "why", "estimate", "interval", "heads", "")
+    rows = [
+        (
+            *(row["kind"], row["name"], _either(row["right"]), row["why"]),
+            "cannot tell" if row["dimension"] is None else row["dimension"],
+            "–" if row["interval"] is None else " to ".join(map(str, dict.fromkeys(row["interval"]))),
+            row["recommended_heads"] or "–",
+            {"right": "✓", "unsure": "cannot tell"}.get(row["judged"], row["judged"]),
+        )
+        for row in found["tasks"]
+    ]
+    return "\n".join([*lines, table(names, rows), "", "</details>"])
+
+
+def _either(right: list[int]) -> str:
+    return "nothing to learn" if right == [0] else " or ".join(map(str, right))
