@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from headcount.errors import InvalidInput
-from headcount.theory.bounds import bounds
+from headcount.theory.bounds import EVIDENCE, bounds
 from headcount.theory.theorem import (
     LARGEST,
     Setting,
@@ -242,3 +242,13 @@ def test_invalid_input_is_refused_in_one_line(attempt, words):
 def test_the_examples_of_the_document_run():
     done = doctest.testfile(str(DOCUMENT), module_relative=False)
     assert done.attempted > 5 and done.failed == 0
+
+
+def test_every_row_of_the_theorem_says_what_stands_behind_it():
+    found = bounds(dimension=4, heads=3, head_dim=8, length=128)
+    for name, _, reason in found.rows():
+        stands = [evidence for evidence in EVIDENCE.values() if reason.endswith(evidence)]
+        assert name.startswith("conjecture") or len(stands) == 1
+        if "five-layer" in name or "Heaviside" in name:
+            assert stands[0].startswith("Formula only")
+    assert json.loads(found.to_json())["evidence"] == EVIDENCE

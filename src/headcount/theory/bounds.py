@@ -24,6 +24,19 @@ from headcount.theory.theorem import (
 )
 
 COLUMNS = 80
+# What stands behind each statement here: weights, a measurement, or the formula alone.
+EVIDENCE = {
+    "lower": "Formula only: no weights here attain it. rates measures the closest gap of its proof",
+    "lower, five-layer F": "Formula only: nothing with five layers is built or measured for it",
+    "lower, Heaviside F": "Formula only: the models have no step activation, so nothing is built or measured",
+    "upper, enough heads": "Constructed and measured: specialise",
+    "upper, one wide head": "Constructed and measured: memorise, whose F has five layers",
+    "corollary 1": "Formula only",
+}
+_HEAVISIDE = (
+    "no lower bound follows: the proof needs an F of bounded slope, and a step has none. The paper states "
+    "matching upper bounds for such an F"
+)
 READINGS: dict[Reading, str] = {
     "last": "read in the last layer",
     "every": "read in every layer",
@@ -50,16 +63,21 @@ class Bounds:
         everywhere = "T = " if self.setting.share == 1 else ""
         size = f"m = {everywhere}{self.setting.smallest_set}"
         weaker = f"{_number(stated.five_layers)} for m = T/4, {_number(given.five_layers)} for {size}"
-        yield "lower, m = T/4", _number(stated.exponent), stated.reason
-        yield f"lower, {size}", _number(given.exponent), given.reason
-        yield "lower, five-layer F", "k/4", f"{weaker}; vacuous wherever k is, and {CONSTANT}"
-        yield "upper, enough heads", _number(self.enough_heads.exponent), self.enough_heads.reason
-        yield "upper, one wide head", _number(self.wide_head.exponent), self.wide_head.reason
+
+        def row(name: str, exponent: str, reason: str, evidence: str = "") -> tuple[str, str, str]:
+            return name, exponent, f"{reason}. {EVIDENCE[evidence or name]}"
+
+        yield row("lower, m = T/4", _number(stated.exponent), stated.reason, "lower")
+        yield row(f"lower, {size}", _number(given.exponent), given.reason, "lower")
+        yield row("lower, five-layer F", "k/4", f"{weaker}; vacuous wherever k is, and {CONSTANT}")
+        yield row("lower, Heaviside F", "none", _HEAVISIDE)
+        yield row("upper, enough heads", _number(self.enough_heads.exponent), self.enough_heads.reason)
+        yield row("upper, one wide head", _number(self.wide_head.exponent), self.wide_head.reason)
         unknown = "none" if self.conjecture.vacuous else "unknown"
         yield f"conjecture, L = {self.setting.layers}", unknown, self.conjecture.reason
         for reading, found in self.capacities.items() if self.setting.layers > 1 else ():
             yield READINGS[reading], "-", _reached(self.setting.dimension, found)
-        yield "corollary 1", "-", self.uniqueness.reason
+        yield row("corollary 1", "-", self.uniqueness.reason)
 
     def to_json(self) -> str:
         """Every number and reason; `bounds(**setting)` of what it holds gives this object back."""
@@ -72,7 +90,7 @@ class Bounds:
             for name in ("enough_heads", "wide_head", "conjecture", "uniqueness")
         }
         shapes = {"capacities": {reading: asdict(found) for reading, found in self.capacities.items()}}
-        everything = {"setting": asdict(self.setting), **lower, **others, **shapes}
+        everything = {"setting": asdict(self.setting), **lower, **others, **shapes, "evidence": EVIDENCE}
         return json.dumps(everything, indent=2, allow_nan=False)
 
     def __str__(self) -> str:

@@ -28,6 +28,7 @@ _ROWS = 1 << 11  # of a cloud at a time, so that the features of wide networks s
 _SIZES = np.geomspace(0.2, 1e-5, 200)  # of the cube's edge
 _DESCENT_CLOUD, _DESCENTS = 2048, 16
 _DESCENT_SIZES = np.geomspace(0.2, 1e-12, 600)
+_LOOKED_UP_FROM = 64
 _HUGE = 1e100  # stands for infinity, and can still be squared
 _AS_LOW = 1e-7  # of the spread of the values: kinks stop a descent this early
 _APART = 1e-2  # of the cube's edge: two descents into one flat well may end this far from each other
@@ -105,17 +106,37 @@ def _climb(
 
 
 def highest(
-    function: Function, starts: Float[np.ndarray, "starts ..."], *parameters: float | np.ndarray
+    function: Function,
+    starts: Float[np.ndarray, "starts ..."],
+    *parameters: float | np.ndarray,
+    looks: Float[np.ndarray, "looks ..."] | None = None,
 ) -> Highest:
     """The best of the climbs from all starts on function(x, *parameters). Equal functions compile once.
+
+    `looks` are further points, of which the highest are climbed from: the value is never below any of them.
 
     >>> highest(lambda x, centre: -jnp.sum(jnp.abs(x - centre)), np.zeros((1, 2)), 0.25).point.round(3)
     array([0.25, 0.25])
     """
     with jax.enable_x64(True):
-        values, points = map(np.asarray, _climbs_with(function, starts, _SIZES, *parameters))
+        seen, seen_at = np.zeros(0), starts[:0]
+        if looks is not None:
+            values = np.asarray(_values_with(function, looks, *parameters))
+            leaders = np.argsort(np.nan_to_num(values, nan=-np.inf))[-_LOOKED_UP_FROM:]
+            seen, seen_at = values[leaders], looks[leaders]
+        begin, sizes = np.concatenate([starts, seen_at]), np.tile(_SIZES, (len(starts), 1))
+        if looks is not None:  # steps no longer than the gaps between them: a narrow peak is not left again
+            gap = 0.3 * len(looks) ** (-1 / looks[0].size)
+            sizes = np.concatenate([sizes, np.tile(_SIZES * gap / _SIZES[0], (len(seen), 1))])
+        values, points = map(np.asarray, _climbs_with(function, begin, sizes, *parameters))
+        values, points = np.concatenate([values, seen]), np.concatenate([points, seen_at])
         top = int(np.argmax(values))
         return Highest(float(values[top]), points[top])
+
+
+@partial(jax.jit, static_argnums=0)
+def _values_with(function: Function, points: Array, *parameters: Array) -> Array:
+    return jax.lax.map(lambda x: function(x, *parameters), points, batch_size=_ROWS // 8)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 from headcount.commands.density import density as density_command
 from headcount.errors import InvalidInput
-from headcount.theory.density.approximate import approximate_target, retrieval_task
+from headcount.theory.density.approximate import LOOKS, approximate_target, retrieval_task
 from headcount.theory.density.minimax import Basis, Polynomial, exponents, fit, monomials
 from headcount.theory.density.recovery import Recovery, set_size
 from headcount.theory.search import highest
@@ -139,10 +139,27 @@ def test_the_worst_input_is_in_the_cube_and_shows_the_error(small):
     with jax.enable_x64(True):
         off = abs(float(jax.jit(small.task.target)(x)[0]) - float(small.target(x)))
     assert small.measured_error() == pytest.approx(off, abs=1e-12)
-    random = np.random.default_rng(7).uniform(size=(2_000, 5, 1))
+
+
+@pytest.mark.parametrize("seed", [2, 7], ids=["the random points of the search", "others"])
+def test_no_error_at_4000_random_points_is_above_the_largest(small, seed):
+    random = np.random.default_rng(seed).uniform(size=(LOOKS, 5, 1))
     with jax.enable_x64(True):
         anywhere = np.abs(jax.jit(small.task.target)(random)[:, 0] - jax.vmap(small.target)(random))
-    assert off >= anywhere.max() - 1e-12
+    assert LOOKS == 4_000
+    assert small.measured_error() >= anywhere.max() - 1e-14  # two programs round differently
+
+
+def test_a_peak_that_only_a_random_point_lies_on_is_climbed():
+    peak = np.array([0.31, 0.77])
+
+    def function(x):
+        return jnp.maximum(1 - 20 * jnp.linalg.norm(x - peak), 0.0)
+
+    starts, looks = np.zeros((3, 2)), np.random.default_rng(0).uniform(size=(2_000, 2))
+    assert highest(function, starts).value == 0
+    found = highest(function, starts, looks=looks)
+    assert found.value >= max(0.99, 1 - 20 * np.linalg.norm(looks - peak, axis=1).min())
 
 
 def test_the_search_for_the_recovery_error_finds_the_bound(small):

@@ -92,6 +92,7 @@ Sequences = Float[np.ndarray, "count length token_dim"]
 Target = Callable[[Sequence], Float[Array, ""]]
 Coefficients = Float[np.ndarray, "left right"]
 
+LOOKS = 4_000  # random sequences: no largest error is below that of any of them
 _MAX_CORNERS, _ANYWHERE = 256, 96
 
 
@@ -242,15 +243,17 @@ class Density:
 
     def recovery_error(self) -> float:
         """The largest |recovered − x| that is found; up to rounding it cannot exceed `recovery_bound`."""
-        return highest(recovery_off, self._starts, self.recovery.sharpness).value
+        return highest(recovery_off, self._starts, self.recovery.sharpness, looks=self._looks).value
 
     def polynomial_error(self) -> float:
         """The largest |polynomial − target| that is found: what is left however sharp the recovery."""
         off = PolynomialOff(self.target, self.polynomial.basis)
-        return highest(off, self._starts, self.polynomial.coefficients).value
+        return highest(off, self._starts, self.polynomial.coefficients, looks=self._looks).value
 
     def measured_error(self) -> float:
-        """The largest |task.target − target| over [0,1]^{T×d} that ascents from many starts find."""
+        """The largest |task.target − target| over [0,1]^{T×d} that ascents find: from structured sequences,
+        and from the worst of `LOOKS` random ones.
+        """
         return self.worst.value
 
     @cached_property
@@ -258,7 +261,7 @@ class Density:
         """Where the task is furthest from the target, and how far."""
         off = TaskOff(self.target, self.polynomial.basis)
         parameters = (self.polynomial.coefficients, self.recovery.sharpness)
-        point = highest(off, self._starts, *parameters).point
+        point = highest(off, self._starts, *parameters, looks=self._looks).point
         with jax.enable_x64(True):
             return Highest(float(task_off(off, point, *parameters)), point)
 
@@ -266,6 +269,11 @@ class Density:
     def _starts(self) -> Sequences:
         # Another seed than the fit's: points that it has seen would flatter it.
         return starts(length=self.recovery.length, token_dim=self.recovery.token_dim, seed=self.seed + 1)
+
+    @cached_property
+    def _looks(self) -> Sequences:
+        shape = (LOOKS, self.recovery.length, self.recovery.token_dim)
+        return np.random.default_rng(self.seed + 2).uniform(size=shape)
 
 
 def approximate_target(
