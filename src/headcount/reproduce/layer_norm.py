@@ -58,7 +58,7 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
 
 
 def _claim(what: str, heads: int) -> str:
-    return f"{what}: from one h to the next, the error falls most to h = {heads}, at every T"
+    return f"{what}: from one h to the next, the error falls most to h = {heads}, at every T that was trained"
 
 
 def _falls_most(table: pd.DataFrame, what: str, heads: int) -> Verdict:
