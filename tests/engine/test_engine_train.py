@@ -117,7 +117,7 @@ def trials_on(data, **changes):
 
 
 # Rates and 1/sqrt(n) that float32 holds exactly: they are float32 in the engine.
-EXACT = {"heads": (1, 3), "head_dim": (4,), "learning_rate": (2.0**-3,)}
+EXACT = {"heads": (1, 3), "head_dim": (4,), "learning_rate": (2.0**-7,)}
 DEEP = {"layers": (2,), "model": (("residual", True), ("layer_norm", True))}
 # Steps so large that entries reach their limits.
 BOUNDED = {"model": (("bounded", True), ("readout_activation", "tanh")), "learning_rate": (2.0**-3,)}

@@ -25,6 +25,7 @@ LATER = (
     ("architecture", "stride", None),
     ("architecture", "global_tokens", 0),
     ("architecture", "residual_width", None),
+    ("architecture", "bounded", False),
 )
 TRIALS = {
     "task": tiny_grid().trials()[0],

@@ -8,13 +8,20 @@ training then sharpens through the class token.
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import Verdict, falls, summarise
+from headcount.reproduce.claims import (
+    Verdict,
+    change_with_length,
+    errors_by,
+    falls,
+    log_slope,
+    summarise,
+)
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe
-from headcount.reproduce.slopes import grows_below, slope_along
 from headcount.trials.grid import Grid
 from headcount.trials.task_choice import TaskChoice
 
@@ -67,10 +74,11 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
     verdicts = []
     for activation in ACTIVATIONS:
         members, what = frame[frame["variant"] == activation], f"bounded, {activation} F"
-        fall = falls(summarise(members), below=D - 1, at=D, factor=10)
+        fall = falls(members, below=D - 1, at=D, factor=10)
         verdicts.append(replace(fall, claim=f"{what}: {fall.claim}"))
-        verdicts += grows_below(members, dimension=D, what=what)
-    verdicts += grows_below(frame[frame["variant"] == FREE], dimension=D, what="not bounded, relu F")
+        verdicts += change_with_length(members, enough=D, where=f"{what}: ")
+    free = frame[frame["variant"] == FREE]
+    verdicts += change_with_length(free, enough=D, where="not bounded, relu F: ")
     return [*verdicts, *_sizes(frame[frame["variant"] == "hidden"])]
 
 
@@ -78,12 +86,14 @@ def _sizes(frame: pd.DataFrame) -> list[Verdict]:
     """M = Ω(1/ε^k) with a k that grows with T: below D, a larger N buys less at a larger T."""
     verdicts = []
     for heads in sorted(frame["heads"].unique().tolist()):
-        cells = frame[frame["heads"] == heads].groupby("length")
-        found = {length: slope_along(cell, "hidden") for length, cell in cells}
-        evidence = "; ".join(f"T = {length!s}: {exponent}" for length, exponent in found.items())
-        falling = [exponent is not None and exponent.sign == -1 for exponent in found.values()]
         claim = f"bounded, h = {heads}: the error falls as N grows, at every T"
-        verdicts.append(Verdict(claim, all(falling) or None, f"exponents of N {evidence}"))
+        found = {}
+        for length, members in frame[frame["heads"] == heads].groupby("length"):
+            groups = errors_by(members, "hidden")
+            found[length] = log_slope(np.array(list(groups), float), list(groups.values()))
+        evidence = "; ".join(f"T = {length}: {exponent}" for length, exponent in found.items())
+        falling = all(exponent.sign < 0 for exponent in found.values())
+        verdicts.append(Verdict(claim, falling or None, f"exponents of N {evidence}"))
     return verdicts
 
 

@@ -1,25 +1,10 @@
-"""Lines through the logarithms of all seeds, and what the open items conclude from invented errors."""
+"""What the open items conclude from invented errors."""
 
-import numpy as np
 import pytest
 from reproduce.invented import as_the_theory_says, invented_frame
 
 from headcount.reproduce.item import ITEMS
 from headcount.reproduce.recipe import QUICK
-from headcount.reproduce.slopes import slope
-
-LENGTHS = np.repeat([8.0, 16.0, 32.0, 64.0], 2)
-
-
-def test_the_interval_covers_the_slope_as_often_as_it_says():
-    random = np.random.default_rng(0)
-    drawn = [slope(LENGTHS, LENGTHS**0.3 * random.lognormal(0, 0.2, len(LENGTHS))) for _ in range(400)]
-    covered = sum(found.low <= 0.3 <= found.high for found in drawn)
-    assert 366 <= covered <= 394  # 95% of 400, three deviations to either side
-
-
-def test_two_lengths_have_no_slope():
-    assert slope(LENGTHS[:4], LENGTHS[:4]) is None
 
 
 def growing_everywhere(trial):
