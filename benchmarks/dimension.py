@@ -192,6 +192,9 @@ def summary(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         curves = [{int(heads): value for heads, value in row[column].items()} for row in known]
         exact = sum(largest_fall(curve) == row["true"] for curve, row in zip(curves, known, strict=True))
         yield f"  largest fall of the log of {column}: exact on {exact} of {len(known)}"
+        several = [(curve, row["true"]) for curve, row in zip(curves, known, strict=True) if row["true"] > 1]
+        exact = sum(largest_fall(curve, at_least=1) == true for curve, true in several)
+        yield f"    where more than one head is known to be needed: exact on {exact} of {len(several)}"
     bounded = [row for row in known if row["interval"]]
     if bounded:
         covered = sum(row["interval"][0] <= row["true"] <= row["interval"][1] for row in bounded)
@@ -212,13 +215,13 @@ def summary(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"seconds a task: median {median:.0f}, largest {most:.0f}, all {total:,.0f}"
 
 
-def largest_fall(curve: Mapping[int, float]) -> int:
-    """The head count after the largest fall of the log; 1 where nothing falls to half."""
+def largest_fall(curve: Mapping[int, float], *, at_least: float = 2) -> int:
+    """The head count after the largest fall of the log; 1 where nothing falls `at_least` so many times."""
     heads = sorted(curve)
     logs = np.log([max(curve[count], 1e-12) for count in heads])
     falls = logs[:-1] - logs[1:]
     place = int(falls.argmax())
-    return heads[place + 1] if falls[place] > np.log(2) else 1
+    return heads[place + 1] if falls[place] > np.log(at_least) else 1
 
 
 def _share(group: Sequence[dict[str, Any]], column: str) -> str:
