@@ -3,8 +3,13 @@ from collections.abc import Callable, Iterator
 
 import jax
 import pytest
+from hypothesis import settings
 
 from headcount.commands import cli
+
+# No assertion is about time: a deadline would be one.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 # Tests compile for longer than they compute: with its older way to emit kernels the compiler for processors
 # is done a quarter sooner, here and in all processes that tests begin.

@@ -68,7 +68,7 @@ def test_a_member_is_never_its_own_reference():
     np.testing.assert_allclose(distances, 2e-4, rtol=0.2)  # two independent errors of 1e-2 apart
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(shift=st.floats(-50, 50), seed=st.integers(0, 100))
 def test_scores_of_labels_may_be_shifted_for_each_sample(shift, seed):
     """Softmax ignores it, so it makes no distance."""

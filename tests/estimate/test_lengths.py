@@ -20,7 +20,7 @@ def curve(*exponents: float, lengths=LENGTHS, noise=1.0) -> Curve:
     )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=4))
 def test_the_exponents_are_found_over_groups(exponents):
     found = over_groups(curve(*exponents), LENGTHS)
@@ -42,7 +42,7 @@ def test_the_interval_holds_the_slope_that_made_the_errors():
     assert low < 0.5 < high and high - low < 0.5
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.integers(2, 9), min_size=8, max_size=40))
 def test_any_lengths_are_grouped_or_say_nothing(lengths):
     found = over_groups(curve(1.0, lengths=np.array(lengths)), np.array(lengths))

@@ -54,7 +54,7 @@ class Distances:
         return self.distances()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(distances=levels, law=st.sampled_from([EARLY, FINAL]), labels=st.booleans())
 def test_chances_are_a_distribution_and_the_interval_holds_enough_of_it(distances, law, labels):
     chances = law.probabilities(Distances(distances, labels=labels))
@@ -66,7 +66,7 @@ def test_chances_are_a_distribution_and_the_interval_holds_enough_of_it(distance
         assert sum(chances[count] for count in shorter) < CONFIDENCE
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(distances=levels, place=st.integers(1, 9), factor=st.floats(1.01, 100))
 def test_a_head_count_that_does_worse_makes_a_larger_dimension_likelier(distances, place, factor):
     """All but the first: what is left is measured by that."""
@@ -87,7 +87,7 @@ def test_small_distances_count_only_where_they_fall_far():
     assert FINAL.probabilities(Distances([6e-4, 4e-4, 5e-4, 3e-4, 2e-4], spread=(-8.5, 0.1)))[1] > 0.9
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(distances=levels, labels=st.booleans())
 def test_a_head_count_after_which_the_curve_falls_far_is_never_enough(distances, labels):
     curve = Distances(distances, labels=labels)

@@ -204,7 +204,7 @@ def _states(model: Encoder, x: Array, mask: Array) -> Array:
     return model(x, mask=mask)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(there=st.sets(st.integers(0, LENGTH - 1), min_size=1), seed=st.integers(0, 2**32 - 1))
 def test_a_masked_sequence_is_the_shorter_one(there: set[int], seed: int) -> None:
     name, kept = "two heads, two layers", sorted(there)

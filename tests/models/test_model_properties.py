@@ -19,7 +19,7 @@ from headcount.models.positions import encoder_inputs
 from headcount.models.transformer import TokenLayer, Transformer
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-11}
-quickly = settings(max_examples=12, deadline=None)
+quickly = settings(max_examples=12)
 sequences = arrays(np.float64, (LENGTH, 3), elements=st.floats(-2, 2, allow_subnormal=False))
 seeds = st.integers(0, 2**32 - 1)
 positionless = pytest.mark.parametrize("name", ["the paper's", "grouped", "two layers with everything"])

@@ -30,7 +30,7 @@ ENCODER = EncoderShape(heads=2, head_dim=3, layers=2, feedforward=5)
 SHAPE = RerankerShape(ENCODER, embedding=4)
 BATCH, CANDIDATES, TOKENS = 2, 5, 9
 
-quickly = settings(max_examples=12, deadline=None)
+quickly = settings(max_examples=12)
 orders = st.permutations(range(CANDIDATES))
 seeds = st.integers(0, 2**32 - 1)
 

@@ -77,7 +77,7 @@ def test_gradients_are_slopes_of_the_plain_formula() -> None:
 _compiled = jax.jit(_classes)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(order=st.permutations(range(16)))
 def test_without_positions_the_order_of_patches_does_not_matter(order: list[int]) -> None:
     name = "large patches"

@@ -36,7 +36,7 @@ def write_machines(machines: list[dict[int, dict[str, object]]], place: Path) ->
 
 
 @given(MACHINES, st.randoms(use_true_random=False))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_a_merge_is_the_plain_union_in_any_order_of_the_folders(machines, random):
     with TemporaryDirectory() as name:
         folders = write_machines(machines, place := Path(name))
@@ -52,7 +52,7 @@ def test_a_merge_is_the_plain_union_in_any_order_of_the_folders(machines, random
 
 
 @given(MACHINES)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_merging_again_merging_itself_and_merging_in_steps_change_nothing(machines):
     with TemporaryDirectory() as name:
         folders = write_machines(machines, place := Path(name))
@@ -109,7 +109,7 @@ CHAINS = st.lists(
 
 
 @given(CHAINS, st.randoms(use_true_random=False))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_in_any_order_the_same_row_is_kept_or_the_same_trial_refused(chain, random):
     with TemporaryDirectory() as place:
         machines = [{0: {"test_error": error, "seconds": float(seconds)}} for error, seconds in chain]

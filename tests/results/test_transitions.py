@@ -63,7 +63,7 @@ def test_a_diverged_member_is_not_chosen():
     assert (found.below, found.heads) == (1, 3)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.floats(0.5, 100), min_size=1, max_size=6), st.integers(0, 99))
 def test_the_largest_fall_is_found_whatever_the_order_of_rows(falls, seed):
     errors = dict(enumerate(1 / np.cumprod([1.0, *falls]), start=1))

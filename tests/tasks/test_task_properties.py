@@ -26,7 +26,7 @@ COORDINATES_OF_PARTS = jax.jit(PARTS.coordinates)
 ONE_BOWL = bowls(dimension=1, token_dim=2, wells=[[0.25, 0.5]])
 # The same token may round differently at another place or length: loops are vectorised in blocks.
 ROUNDING = 1e-6
-quickly = settings(max_examples=25, deadline=None)
+quickly = settings(max_examples=25)
 
 
 def sequences(token_dim: int, length: int = LENGTH) -> st.SearchStrategy[FloatArray]:

@@ -17,7 +17,7 @@ from headcount.tasks.retrieval import Positions, RetrievalTask, position_sets
 LENGTH = 6
 FREE_TASKS = (max_sum(dimension=3, token_dim=2), bowls_several(dimension=3, token_dim=2), extremes())
 SLOPE_OF_EXTREMES = jax.jit(jax.grad(lambda x: extremes().target(x)[0]))
-quickly = settings(max_examples=25, deadline=None)
+quickly = settings(max_examples=25)
 
 
 def sequences(token_dim: int) -> st.SearchStrategy[FloatArray]:

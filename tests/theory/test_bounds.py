@@ -22,7 +22,7 @@ from headcount.theory.theorem import (
 )
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "theory" / "bounds.md"
-quickly = settings(max_examples=60, deadline=None)
+quickly = settings(max_examples=60)
 
 
 def stated(**numbers):
@@ -89,7 +89,7 @@ def test_k_rises_with_the_smallest_set_and_falls_with_heads_and_their_size(setti
     assert changed("heads") < k and changed("head_dim") < k < changed("smallest_set")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(too_few_heads(max_dimension=6), st.fractions(Fraction(1, 8), 1, max_denominator=9))
 def test_the_smallest_length_is_the_first_with_a_positive_exponent(setting, share):
     claimed = lower_bound(setting, share=share).positive_from

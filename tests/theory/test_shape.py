@@ -10,7 +10,7 @@ from headcount.errors import InvalidInput
 from headcount.theory.bounds import bounds
 from headcount.theory.shape import Shape, capacity, schedule
 
-quickly = settings(max_examples=80, deadline=None)
+quickly = settings(max_examples=80)
 
 
 @st.composite

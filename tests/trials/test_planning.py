@@ -22,7 +22,7 @@ GPU = Machine("gpu", "a gpu", lanes=1, memory=32 << 30)
 sizes = st.lists(st.integers(1, 9), min_size=1, max_size=5).map(tuple)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     heads=sizes,
     length=sizes,

@@ -93,7 +93,7 @@ ITEMS: Mapping[str, Item] = Catalogue(
     (
         *("table2", "table3", "table4", "table5"),
         *("figure1", "figure3", "figure4"),
-        *("sensitivity", "rivals", "wide_head", "bowls", "bounded", "layer_norm"),
+        *("sensitivity", "rivals", "wide_head", "bowls", "bounded", "layer_norm", "planted"),
     ),
 )
 MAPS: "Mapping[str, MapItem]" = Catalogue(

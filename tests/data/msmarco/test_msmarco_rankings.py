@@ -123,7 +123,7 @@ def test_pools_share_nothing_and_hold_their_answers(train, validation, seed):
     validation=st.sampled_from(["heldout", "dev"]),
     negatives=st.sampled_from(["bm25", "dense", "both"]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_nothing_of_validation_is_in_training(seed, queries, passages, run, validation, negatives):
     tiny = Tiny(seed, queries=queries, passages=passages)
     with tempfile.TemporaryDirectory() as folder:

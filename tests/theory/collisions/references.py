@@ -17,7 +17,7 @@ from headcount.theory.assumptions.landscape import survey
 from headcount.theory.collisions.layout import segments_of
 
 LENGTH = 8
-quickly = settings(max_examples=50, deadline=None)
+quickly = settings(max_examples=50)
 
 # The search for minimisers takes most of the time of the bins, and finds the same again.
 landscape_of = cache(survey)

@@ -23,7 +23,7 @@ from headcount.theory.constructions.shallow import (
 from headcount.theory.constructions.structure import fit, is_additive, network_of, ridge
 from headcount.theory.search import largest
 
-quickly = settings(max_examples=60, deadline=None)
+quickly = settings(max_examples=60)
 signed = st.floats(-5, 5)
 seeds = st.integers(0, 2**32 - 1)
 ROUNDING = 1e-10
@@ -79,7 +79,7 @@ def test_along_axes_is_straight_between_knots(inputs, outputs, steps, seed):
 
 
 @given(st.integers(1, 3), st.floats(3e-2, 1.0), seeds)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_additive_keeps_to_its_error(inputs, tolerance, seed):
     random = np.random.default_rng(seed)
     height, kink = random.normal(size=(2, 2, inputs))
@@ -204,7 +204,7 @@ def test_rounding_up_never_falls_short(value):
 
 
 @given(st.integers(1, 4), seeds)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_the_largest_value_is_found_in_small_cubes(inputs, seed):
     centre = np.random.default_rng(seed).uniform(size=inputs)
     assert -1e-6 <= largest(lambda x: -jnp.linalg.norm(x - centre, axis=1), inputs=inputs) <= 0
@@ -214,7 +214,7 @@ directions = st.lists(st.floats(-1, 1), min_size=2, max_size=3).map(np.array)
 
 
 @given(directions, st.sampled_from([jnp.sin, jnp.exp, jnp.tanh]), seeds)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 def test_a_function_of_one_direction_is_built_by_knots_along_it(direction, shape, seed):
     assume(np.abs(direction).max() > 0.1)
 

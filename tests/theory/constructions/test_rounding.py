@@ -36,7 +36,7 @@ def constructions(draw):
 
 
 @given(constructions(), st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_no_computed_output_leaves_the_bound(made, seed):
     random = np.random.default_rng(seed)
     x = random.uniform(size=(6, made.length, made.task.token_dim))

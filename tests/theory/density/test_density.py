@@ -75,7 +75,7 @@ def polynomial_term_by_term(polynomial, u):
     return total
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data(), size=st.sampled_from(SIZES), sharpness=st.sampled_from([0.5, 10.0, 1e3, 1e6]))
 def test_smooth_extrema_stay_within_the_bound_and_the_cube(data, size, sharpness):
     entries = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(0, 1, allow_subnormal=False)
