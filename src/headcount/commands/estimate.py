@@ -6,7 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -36,7 +36,10 @@ def estimate(
             show_default=False,
         ),
     ] = None,
-    y: Annotated[str | None, _option("Name of y: a column, an array or an .npy file.")] = None,
+    y: Annotated[
+        str | None,
+        _option("Name of y: a column, an .npy file or an array, [samples] or [samples, outputs]."),
+    ] = None,
     id_: Annotated[
         str | None, _option("Table: the column that tells sequences apart; a row is a token.", "--id")
     ] = None,
@@ -45,10 +48,20 @@ def estimate(
         str | None,
         _option("Table: columns a,b or first:last with the numbers; without --id, one token each."),
     ] = None,
-    x: Annotated[str | None, _option("Name of x: an array or an .npy file.")] = None,
-    mask: Annotated[str | None, _option("Name of the mask, true where there is a token.")] = None,
-    target: Annotated[str, _option("What y is: numbers, labels, or auto to find out.")] = "auto",
-    tokens: Annotated[str, _option("What x is: numbers, ids of tokens, or auto to find out.")] = "auto",
+    x: Annotated[
+        str | None,
+        _option(
+            "Name of x: an .npy file or an array, numbers [samples, length, token_dim] or [samples, length], "
+            "or ids [samples, length]."
+        ),
+    ] = None,
+    mask: Annotated[
+        str | None, _option("Name of the mask [samples, length], true where there is a token.")
+    ] = None,
+    target: Annotated[
+        Literal["auto", "numbers", "labels"], _option("What y holds; auto finds out.")
+    ] = "auto",
+    tokens: Annotated[Literal["auto", "numbers", "ids"], _option("What x holds; auto finds out.")] = "auto",
     padding: Annotated[
         str | None, _option("The number, or nan, that only fills up shorter sequences.")
     ] = None,
@@ -80,8 +93,8 @@ def estimate(
             y=y,
             mask=mask,
             columns=Columns(id_, time, features),
-            target=target,  # type: ignore[arg-type]  # `load` refuses an unknown one
-            tokens=tokens,  # type: ignore[arg-type]
+            target=target,
+            tokens=tokens,
             padding=padding,
         )
     except InvalidInput as problem:

@@ -3,20 +3,20 @@
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from headcount.data.choices import TargetType as TargetType
-from headcount.data.choices import TokenType as TokenType
 from headcount.data.conversion import as_array
-from headcount.data.named import Origin
 from headcount.data.scale import scale_of
-from headcount.data.summary import MAX_LABELS, doubts_of, is_one_hot, summary_of
+from headcount.data.summary import MAX_LABELS, Origin, doubts_of, is_one_hot, summary_of
 from headcount.data.tokens import codes_of, ids_of, sequences_of, vectors_of, without_padding
 from headcount.errors import InvalidInput
 from headcount.validation import check_choice, shown
+
+TargetType = Literal["auto", "numbers", "labels"]
+TokenType = Literal["auto", "numbers", "ids"]
 
 MIN_SAMPLES = 200
 IF_NUMBERS = 'if y holds numbers rather than labels: target="numbers"'

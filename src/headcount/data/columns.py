@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headcount.data.named import listed
 from headcount.errors import InvalidInput
-from headcount.validation import shown
+from headcount.validation import listed, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +34,7 @@ def numbers_in(
 def doubts_of_columns(
     names: list[str], numbers: np.ndarray, *, order: np.ndarray, places: np.ndarray, ordered: bool
 ) -> tuple[str, ...]:
-    """Columns that are features because nobody said otherwise, and look like numbers of rows or like the time.
+    """Columns that are features since nobody said otherwise, and look like numbers of rows or like the time.
 
     - `order`: of the rows, by sequence; `places`: the sequence of each, in this order.
     - `ordered`: whether a column for the time is known.
@@ -101,9 +100,10 @@ def _missing(names: list[str], missing: np.ndarray, padding: np.ndarray) -> Inva
     both = bool(stray.any() and padding.any())
     bad = stray if both else missing
     row, column = np.argwhere(bad)[0].tolist()
+    count = int(bad[:, column].sum())
     line = (
-        f"features: expected a number in every row of column {names[column]}, got {bad[:, column].sum():,} missing, "
-        f"the first in row {row} (counted from 0)"
+        f"features: expected a number in every row of column {names[column]}, got {count:,} missing, the "
+        f"first in row {row} (counted from 0)"
     )
     if both:
         line += f"; and {padding.all(axis=1).sum():,} rows without any number"

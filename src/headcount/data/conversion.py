@@ -63,7 +63,7 @@ def unwrapped(given: Any) -> Any:
 
 
 def _odd_one(array: np.ndarray, entry: str) -> str:
-    """The first value that is neither text nor a number, failing that the first that is not text; and where."""
+    """The first value that is neither text nor a number, or the first that is not text; and where it is."""
     values = list(array.flat)
     others = [place for place, value in enumerate(values) if not isinstance(value, str)]
     odd = next((place for place in others if not _is_present(values[place])), others[0])

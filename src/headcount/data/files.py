@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from headcount.data.arrays import DataSet, data_set
-from headcount.data.choices import TargetType, TokenType
+from headcount.data.arrays import DataSet, TargetType, TokenType, data_set
 from headcount.data.named import NAME_X, Parts, names_of, no_y, parts_of
 from headcount.data.tables import LINES, PARQUET, TEXT, arrow_of, columns_of_lines, frame_of
 from headcount.errors import InvalidInput

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from headcount.data.columns import doubts_of_columns, numbers_in
-from headcount.data.named import Origin, Parts, check_name, listed, usual_name
+from headcount.data.named import Parts, check_name, usual_name
+from headcount.data.summary import Origin
 from headcount.errors import InvalidInput
-from headcount.validation import shown
+from headcount.validation import listed, shown
 
 if TYPE_CHECKING:
     import pandas as pd

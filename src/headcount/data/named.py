@@ -1,13 +1,14 @@
 """Which of several named arrays are x, y and the mask: by the names that data usually has."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from headcount.data.conversion import as_array
+from headcount.data.summary import Origin
 from headcount.errors import InvalidInput
+from headcount.validation import listed
 
 # Of each part the first that is there.
 USUAL = {
@@ -16,26 +17,7 @@ USUAL = {
     "mask": ("mask", "attention_mask", "key_padding_mask", "src_key_padding_mask"),
 }
 INVERTED = ("key_padding_mask", "src_key_padding_mask")  # as PyTorch has it: true where there is no token
-MAX_NAMES, MAX_LAST = 12, 3
 NAME_X = 'or another name, with x="NAME"'  # where there is such an argument
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What a source says about its data besides the data itself.
-
-    - `features`: names of the numbers of a token.
-    - `tokens`: names of the tokens, where all sequences have the same ones.
-    - `unused`: names of what else is there.
-    - `doubts`: what of it was probably not meant.
-    - `inverted`: the name of a mask that was true where there is no token.
-    """
-
-    features: tuple[str, ...] = ()
-    tokens: tuple[str, ...] = ()
-    unused: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
-    inverted: str = ""
 
 
 class Parts(NamedTuple):
@@ -113,15 +95,3 @@ def check_name(part: str, asked: str, names: Iterable[str]) -> str:
     if asked not in names:
         raise InvalidInput(f"{part}: expected one of {listed(names)}, got {asked!r}")
     return asked
-
-
-def listed(names: Iterable[object]) -> str:
-    """Names for a message: all of a few, the first and the last of many.
-
-    >>> listed("abc"), listed([]), listed(range(99))
-    ('a, b, c', 'nothing', '0, 1, 2, 3, 4, 5, 6, 7, 8, …, 96, 97, 98')
-    """
-    every = list(map(str, names))
-    if len(every) > MAX_NAMES:
-        every = [*every[: MAX_NAMES - MAX_LAST], "…", *every[-MAX_LAST:]]
-    return ", ".join(every) or "nothing"

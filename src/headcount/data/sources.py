@@ -14,9 +14,10 @@ import numpy as np
 from headcount.data.conversion import as_array
 from headcount.data.files import array_in, parts_in
 from headcount.data.long_form import Columns, sequences_in
-from headcount.data.named import Parts, listed, names_of, no_y, parts_of
+from headcount.data.named import Parts, names_of, no_y, parts_of
 from headcount.data.tables import TEXT, frame_of
 from headcount.errors import InvalidInput
+from headcount.validation import listed
 
 NO_X = "or pass the arrays themselves"  # since there is no argument for its name
 

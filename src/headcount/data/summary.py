@@ -3,13 +3,14 @@
 Options are worded as arguments in Python; the command line words them as its own.
 """
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Bool
 
-from headcount.data.named import Origin, listed
 from headcount.data.tokens import runs
+from headcount.validation import listed
 
 if TYPE_CHECKING:
     from headcount.data.arrays import DataSet
@@ -20,6 +21,24 @@ OFTEN = 0.25  # of them end with more than one of it
 ALMOST_ALL = 0.9  # of the tokens equal to padding are padding
 MAX_SHOWN = 5
 MAX_LABELS = 20  # more distinct integers than this are a quantity
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a source says about its data besides the data itself.
+
+    - `features`: names of the numbers of a token.
+    - `tokens`: names of the tokens, where all sequences have the same ones.
+    - `unused`: names of what else is there.
+    - `doubts`: what of it was probably not meant.
+    - `inverted`: the name of a mask that was true where there is no token.
+    """
+
+    features: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    inverted: str = ""
 
 
 def summary_of(data: "DataSet", y: np.ndarray, origin: Origin, *, target: str, tokens: str) -> str:
