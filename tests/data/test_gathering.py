@@ -141,6 +141,7 @@ GATHERED = {
     "lists of different lengths": (([row.tolist() for row in RAGGED], Y.tolist()), {}, MASKED),
 }
 
+UNUSED = {"a Hugging Face Dataset": ("text",), "its label of another name": ("labels",)}
 NOT_GATHERED = {
     "no y": ((X,), "y: expected one entry per sample, got None"),
     "no y in a dict": (
@@ -157,6 +158,10 @@ NOT_GATHERED = {
     "a file that is not there": (("nowhere.npz",), "nowhere.npz: no such file"),
     "a file of another kind": (("text.txt", Y), "text.txt: no such file"),
     "a mask of other lengths": ((RAGGED, Y, MASK), "or one that is as long as its sequence"),
+    "PyTorch's mask of text": (
+        ({"x": X, "y": Y, "key_padding_mask": [["a"] * X.shape[1]] * SAMPLES},),
+        "mask: expected bools, or 0 and 1, got 'a'",
+    ),
     "a mask that is no array": ((RAGGED, Y, 3), "or one that is as long as its sequence"),
     "a name for y of an array": ((X, "y"), "y: expected one entry per sample, got 'y'"),
     "a column that is not there": ((LONG, "price"), "y: expected one of series, t, a, b, y, got 'price'"),
@@ -182,7 +187,10 @@ NOT_GATHERED = {
 def test_what_holds_x_and_y_together_is_taken_apart(name):
     given, columns, wanted = GATHERED[name]
     x, y, mask = (*given, None, None)[:3]
-    assert data_set(*gathered(x, y, mask, Columns(**columns))).fingerprint == wanted.fingerprint
+    parts = gathered(x, y, mask, Columns(**columns))
+    data = data_set(*parts)
+    assert data.fingerprint == wanted.fingerprint and not data.doubts
+    assert parts.origin.unused == UNUSED.get(name, ())
 
 
 @pytest.mark.parametrize("name", NOT_GATHERED)

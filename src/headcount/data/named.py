@@ -82,7 +82,7 @@ def parts_of(
 def _inverted(mask: Any) -> np.ndarray:
     """1 for 0 and 0 for 1; anything else stays, to be refused."""
     given = as_array("mask", mask)
-    return np.where(given == 0, 1, np.where(given == 1, 0, given))
+    return given if given.dtype.kind in "US" else np.where(given == 0, 1, np.where(given == 1, 0, given))
 
 
 def no_y(names: Iterable[str]) -> InvalidInput:

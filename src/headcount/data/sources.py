@@ -168,7 +168,9 @@ def _named(sample: Any) -> Mapping[str, Any]:
     if isinstance(sample, Mapping):
         return sample
     if isinstance(sample, list | tuple):
-        return {name: part for name, part in _of_tuple(sample)._asdict().items() if part is not None}
+        parts = _of_tuple(sample)
+        named = {"x": parts.x, "y": parts.y, "mask": parts.mask}
+        return {name: part for name, part in named.items() if part is not None}
     return {"x": sample}
 
 
