@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headcount.report.theme import decades, head_colours, scientific
+from headcount.report.theme import decades, head_colours
+from headcount.results.numbers import scientific
 
 PAGES = re.findall(r"--page: (#\w{6});", (files("headcount.report") / "templates/page.css").read_text())
 

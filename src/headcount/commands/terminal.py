@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from headcount.results.numbers import scientific
 from headcount.running.executor import Advanced, Event, FileProblem, Finished, GivenUp, Planned, WorkerCount
 from headcount.trials.trial import Trial
 
@@ -43,7 +44,7 @@ class Cell:
         if best is None:
             return Text("·" if self.unfinished else "✓", style="dim")
         colour = next(colour for limit, colour in LEVELS if best <= limit)
-        return Text(f"{best:.1e}", style=f"dim {colour}" if self.unfinished else colour)
+        return Text(scientific(best), style=f"dim {colour}" if self.unfinished else colour)
 
 
 class LiveGrid:

@@ -10,6 +10,7 @@ from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
 from headcount.estimate.curve import Curve, Point, typical, values
+from headcount.results.numbers import fold, scientific
 from headcount.version import __version__
 
 Chances = Float[np.ndarray, " head_count"]
@@ -294,17 +295,18 @@ def _why_more(dimension: int, recommended: int, errors: tuple[Point, ...]) -> tu
     of = {point.heads: point.value for point in errors}
     return (
         f"{dimension} head{'s hold' if dimension > 1 else ' holds'} what must be retrieved, but the error "
-        f"is {of[dimension]:.1e} with {dimension} and {of[recommended]:.1e} with {recommended}.",
+        f"is {scientific(of[dimension])} with {dimension} and {scientific(of[recommended])} with "
+        f"{recommended}.",
     )
 
 
 def _reason(dimension: int, errors: tuple[Point, ...], distances: tuple[Point, ...]) -> str:
     place = [point.heads for point in distances].index(dimension)
     if place == 0:
-        return f"its error is {errors[0].value:.1e}, and more heads bring no significant improvement."
+        return f"its error is {scientific(errors[0].value)}, and more heads bring no significant improvement."
     before, here = distances[place - 1], distances[place]
     return (
         f"from {before.heads} to {here.heads} heads the distance from models with more heads than needed "
-        f"falls {before.value / here.value:,.0f}-fold, from {before.value:.1e} to {here.value:.1e}; further "
-        "heads bring no significant fall."
+        f"falls {fold(before.value, here.value)}, from {scientific(before.value)} to "
+        f"{scientific(here.value)}; further heads bring no significant fall."
     )
