@@ -62,7 +62,7 @@ def test_check_of_scikit_learn(check):
 
 
 def test_parameters_are_stored_untouched_and_checked_in_fit():
-    wrong = {"max_heads": (2, "many"), "steps": (150, 250), "random_state": (-1, "a")}
+    wrong = {"max_heads": (2, "many"), "steps": (150, 250), "d_model": (0, 64.0), "random_state": (-1, "a")}
     wrong |= {"positions": ("yes",), "verbose": ("loud",), "out": (3,)}
     for name, value in ((name, value) for name, values in wrong.items() for value in values):
         asked = HeadCount(**{name: value})

@@ -30,12 +30,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_is_estimated_written_and_resumed(called, capsys, tmp_path):
     np.savez(tmp_path / "mine.npz", x=X, y=Y)
     arguments = ("estimate", tmp_path / "mine.npz", "--out", tmp_path / "out", "--max-heads", 3, "--json")
+    arguments += ("--d-model", 512)
     assert called(*arguments) == 0
     first = json.loads(capsys.readouterr().out)
     assert 0 < first["evidence"]["salience"]["share_of_tokens"] <= 1
     assert first["evidence"]["length"] is None
     shapes = first["evidence"]["shapes"]
     assert (shapes and shapes["dimension"]) == first["dimension"]
+    assert (shapes and shapes["d_model"]) == (first["dimension"] and 512)
     assert json.loads((tmp_path / "out" / "estimate.json").read_text()) == first
     page = (tmp_path / "out" / "report.html").read_text()
     assert "How many heads does mine.npz need?" in page and "To repeat it" in page
@@ -98,6 +100,8 @@ def test_invalid_input_is_one_line_and_leaves_nothing_behind(called, capsys, tmp
         (tmp_path / "nan.npz",),
         (tmp_path / "fine.npz", "--target", "guess"),
         (tmp_path / "fine.npz", "--max-heads", 2),
+        (tmp_path / "fine.npz", "--d-model", 0),
+        (tmp_path / "fine.npz", "--d-model", 512.5),
     ):
         assert called("estimate", *arguments, "--out", tmp_path / "out") == 2
         printed = capsys.readouterr()

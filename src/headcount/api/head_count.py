@@ -21,6 +21,7 @@ from headcount.data.long_form import Columns
 from headcount.data.sources import gathered
 from headcount.errors import DataWarning, HeadcountError
 from headcount.estimate.evidence import estimate_of
+from headcount.estimate.num_heads import check_d_model
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import MAX_HEADS, Estimate
 from headcount.results.files import check_writable
@@ -61,6 +62,7 @@ class HeadCount:
     - `out`: folder for the trained members, to resume from after an interruption; None keeps nothing.
     - `positions`: whether members may see the position of a token, where that helps.
     - `max_heads`: the largest number of heads to try, 3 to 32.
+    - `d_model`: width of your own model; `estimate_` then has the next `num_heads` that divides it.
     - `steps`: training steps of each member in the final sweep, a multiple of 100; None means 8,000 (12,000
       on a GPU). Fewer are faster and less reliable.
     - `random_state`: seed of the splits and of the members. An int makes `fit` reproducible; None draws a new
@@ -89,6 +91,7 @@ class HeadCount:
         out: Path | str | None = None,
         positions: bool = True,
         max_heads: int = 8,
+        d_model: int | None = None,
         steps: int | None = None,
         random_state: RandomState = 0,
         verbose: bool | Literal["auto"] = "auto",
@@ -96,6 +99,7 @@ class HeadCount:
         self.out = out
         self.positions = positions
         self.max_heads = max_heads
+        self.d_model = d_model
         self.steps = steps
         self.random_state = random_state
         self.verbose = verbose
@@ -185,6 +189,7 @@ class HeadCount:
         began = time.perf_counter()
         max_heads = check_integer("max_heads", self.max_heads, at_least=3, at_most=MAX_HEADS)
         steps = None if self.steps is None else check_integer("steps", self.steps, at_least=200)
+        d_model = check_d_model(self.d_model)
         check_choice("positions", self.positions, (True, False))
         check_choice("verbose", self.verbose, ("auto", True, False))
         seed = seed_of(self.random_state)
@@ -199,7 +204,7 @@ class HeadCount:
             self._say_how_read(data)
             self._train(study)
             early = study.early_estimate()
-            found = replace(estimate_of(study), seconds=time.perf_counter() - began)
+            found = replace(estimate_of(study, d_model=d_model), seconds=time.perf_counter() - began)
         self.early_estimate_, self.estimate_ = early, found
         self.dimension_, self.interval_ = found.dimension, found.interval
         self.recommended_heads_ = found.recommended_heads

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headcount.estimate.study import Study
     from headcount.estimate.verdict import Estimate
 
+MAX_D_MODEL = 1_000_000
 ESTIMATE = "estimate.json"  # in the folder: the answer, beside the members that it rests on
 
 
@@ -57,6 +58,12 @@ def estimate(
         bool, typer.Option("--positions/--no-positions", help="Let members see the position of a token.")
     ] = True,
     max_heads: Annotated[int, typer.Option(help="The largest number of heads to try.", min=3, max=32)] = 8,
+    d_model: Annotated[
+        int | None,
+        typer.Option(
+            help="Width of your model: adds the next num_heads that divides it.", min=1, max=MAX_D_MODEL
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the splits and of the members.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -91,11 +98,13 @@ def estimate(
         out,
         positions=positions,
         max_heads=max_heads,
+        d_model=d_model,
         seed=seed,
         as_json=as_json,
         command=(
             f"headcount estimate {_source(data, given)} --out {shlex.quote(str(out))} --target {target} "
             f"--{'' if positions else 'no-'}positions --max-heads {max_heads} --seed {seed}"
+            f"{'' if d_model is None else f' --d-model {d_model}'}"
         ),
     )
 
@@ -112,6 +121,7 @@ def estimate_samples(
     *,
     positions: bool = True,
     max_heads: int = 8,
+    d_model: int | None = None,
     seed: int,
     as_json: bool,
     command: str,
@@ -135,7 +145,7 @@ def estimate_samples(
             _say(f"First guess: {study.early_estimate().sentence}", quiet=as_json)
         _say(stage.name, quiet=as_json)
         train_in_view(stage.trials, study.store, command=command, quiet=as_json, keep_models=True)
-    found = replace(estimate_of(study), seconds=perf_counter() - began)
+    found = replace(estimate_of(study, d_model=d_model), seconds=perf_counter() - began)
     shown = with_options(found)
     _write_page(study, shown, command=command)
     content = {**found.to_json(), "data": _about(samples)}

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.estimate.lengths import over_groups, over_two
+from headcount.estimate.num_heads import shapes_of
 from headcount.estimate.salience import FAINT, GOOD_FIT, QUANTILE, SALIENT, Salience, salience
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import (
@@ -26,7 +27,6 @@ from headcount.estimate.verdict import (
     without_doubtful_retrieval,
 )
 from headcount.models.architecture import Architecture
-from headcount.theory.plan import heads_by_layers
 from headcount.trials.machine import this_machine
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ NEAR = 2  # more tokens than D + this matter only to a target that pools
 WIDER = 3  # times the gap of D heads: a gap of D − 1 heads that confirms D
 
 
-def estimate_of(study: Study) -> Estimate:
-    """The verdict of the whole sweep, with all evidence."""
+def estimate_of(study: Study, *, d_model: int | None = None) -> Estimate:
+    """The verdict of the whole sweep, with all evidence; `d_model` is the width of the user's own model."""
     matter = salience_of(study)
     faint = matter.counts(FAINT)
     share = float(np.median(faint / study.test_sequences(len(faint))[1].sum(axis=1)))
@@ -67,8 +67,20 @@ def estimate_of(study: Study) -> Estimate:
         "length": by_length(study),
     }
     found = without_doubtful_retrieval(adjust_for_collisions(found, pairs))
-    evidence["shapes"] = None if found.dimension is None else heads_by_layers(found.dimension)
-    return replace(found, evidence=evidence, machine=this_machine().name)
+    found = replace(found, evidence=evidence, machine=this_machine().name)
+    return with_shapes(found, d_model=d_model)
+
+
+def with_shapes(found: Estimate, *, d_model: int | None) -> Estimate:
+    """The estimate with the heads that D takes in models of several depths, and of this width."""
+    dimension, recommended = found.dimension, found.recommended_heads
+    if dimension is None or recommended is None:
+        return replace(found, evidence={**found.evidence, "shapes": None})
+    reasons = found.reasons
+    if d_model is not None and d_model < recommended:
+        reasons += (f"num_heads divides d_model, so {recommended} heads need a d_model above {d_model}.",)
+    shapes = shapes_of(dimension, recommended=recommended, d_model=d_model)
+    return replace(found, evidence={**found.evidence, "shapes": shapes}, reasons=reasons)
 
 
 def salience_of(study: Study) -> Salience:
