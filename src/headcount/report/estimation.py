@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import altair as alt
@@ -17,7 +17,6 @@ from headcount.estimate.verdict import Estimate
 from headcount.models.architecture import Architecture
 from headcount.report.rendering import facts, rendered
 from headcount.report.theme import BESIDE, HEADS, INK, MAIN, calm, decades, mark_dimension, plain
-from headcount.results.files import write_whole
 from headcount.theory.plan import LAYERS, MEASURED, heads_table
 
 PERCENTILE = f"{100 * QUANTILE:.0f}th percentile"
@@ -160,19 +159,19 @@ class Pictures:
     weights: Float[np.ndarray, "sample head token"]
 
 
-def write_estimate(
+def page_of(
     found: Estimate,
     early: Estimate,
     data: DataSet,
     member: Architecture,
     pictures: Pictures,
     frame: pd.DataFrame,
-    path: Path,
     *,
     command: str,
-) -> None:
-    """Write the page, atomically."""
-    page = rendered(
+) -> partial[str]:
+    """The page, to be rendered when it is called for: by then data and models may be gone."""
+    return partial(
+        rendered,
         "estimate.html",
         title=f"How many heads does {data.name} need?",
         findings=[found.sentence],
@@ -194,7 +193,6 @@ def write_estimate(
         command=command,
         facts=[*facts(frame, failed=int((frame["status"] == "diverged").sum()))],
     )
-    write_whole(path, lambda file: file.write(page.encode()))
 
 
 def deeper(found: Estimate) -> dict[str, Any] | None:
