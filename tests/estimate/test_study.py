@@ -32,7 +32,7 @@ def test_a_study_resumes_wherever_it_was_stopped(tmp_path):
     whole = small_study(tmp_path / "two", positions=True)
     train_all(whole)
     assert len(set(stages)) == len(stages), "two stages have one name"
-    assert stages[:2] == ["Do positions help?", "A first look at all head counts"]
+    assert stages[:2] == ["With and without positions", "A first look at all head counts"]
     assert "A closer look at 1, 2 and 3 heads" in stages
     apart, together = estimate_of(asked()), estimate_of(whole)
     ratios = [a.value / b.value for a, b in zip(apart.errors, together.errors, strict=True)]
