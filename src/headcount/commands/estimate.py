@@ -127,6 +127,7 @@ def estimate_samples(
     command: str,
 ) -> None:
     """The estimate of a data set, into a folder; `command` repeats it."""
+    from headcount.commands.answer import show_answer
     from headcount.commands.training import train_in_view
     from headcount.estimate.evidence import estimate_of
     from headcount.estimate.study import Study
@@ -154,7 +155,7 @@ def estimate_samples(
     if as_json:
         print(written)
         return
-    _show(shown)
+    show_answer(shown)
     print(f"Page: {study.store.page}")
 
 
@@ -179,17 +180,24 @@ def _check_same_data(study: "Study") -> None:
         )
 
 
+def _worded(samples: "DataSet") -> "DataSet":
+    """The same data; how it was read names options of this command."""
+    doubts = tuple(worded_as_options(doubt) for doubt in samples.doubts)
+    return replace(samples, summary=worded_as_options(samples.summary), doubts=doubts)
+
+
 def _about(samples: "DataSet") -> dict[str, object]:
-    doubts = [worded_as_options(doubt) for doubt in samples.doubts]
-    read = {"read_as": worded_as_options(samples.summary), "doubts": doubts}
+    worded = _worded(samples)
+    read = {"read_as": worded.summary, "doubts": list(worded.doubts)}
     return {"name": samples.name, "fingerprint": samples.fingerprint, **read}
 
 
 def _say_how_read(samples: "DataSet", *, quiet: bool) -> None:
     """What the data was taken for; doubts are also shown where the result alone is printed."""
-    _say(f"{samples.name}: {worded_as_options(samples.summary)}", quiet=quiet)
-    for doubt in samples.doubts:
-        _say(f"headcount: warning: {worded_as_options(doubt)}", quiet=False)
+    worded = _worded(samples)
+    _say(f"{samples.name}: {worded.summary}", quiet=quiet)
+    for doubt in worded.doubts:
+        _say(f"headcount: warning: {doubt}", quiet=False)
 
 
 def _say(line: str, *, quiet: bool) -> None:
@@ -205,28 +213,4 @@ def _write_page(study: "Study", found: "Estimate", *, command: str) -> None:
     member, weights = attention(study, found.recommended_heads)
     pictures = Pictures(salience_of(study).counts(SALIENT), weights)
     early, frame, page = study.early_estimate(), study.frame(), study.store.page
-    write_estimate(found, early, study.data, member, pictures, frame, page, command=command)
-
-
-def _show(found: "Estimate") -> None:
-    from headcount.commands.tables import show_lines, show_table
-    from headcount.report.theme import scientific
-    from headcount.theory.plan import LAYERS, MEASURED, heads_table
-
-    show_lines([found.sentence], style="bold")
-    show_lines(reason[:1].upper() + reason[1:] for reason in found.reasons if reason not in found.sentence)
-    heads = [error.heads for error in found.errors]
-    chances = [found.probabilities.get(h) for h in heads]
-    rows = [
-        (str(h), scientific(error.value), scientific(distance.value), "–" if p is None else f"{p:.0%}")
-        for h, error, distance, p in zip(heads, found.errors, found.distances, chances, strict=True)
-    ]
-    bold = [place for place, h in enumerate(heads) if h == found.dimension]
-    show_table(("h", "test error", "distance", "probability of D = h"), rows, bold=bold)
-    if found.dimension is None or found.dimension == 1:
-        return
-    deeper, marks = heads_table(found.evidence["shapes"])
-    print()
-    show_lines([MEASURED])
-    show_table(("layers", *map(str, LAYERS)), deeper, texts=("layers",))
-    show_lines([marks] if marks else [])
+    write_estimate(found, early, _worded(study.data), member, pictures, frame, page, command=command)
