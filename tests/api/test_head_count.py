@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import pickle
 import subprocess
@@ -21,7 +22,8 @@ from headcount.api import head_count
 from headcount.api.head_count import HeadCount, NotFittedError, not_fitted_error
 from headcount.api.parameters import seed_of
 from headcount.api.progress import FitProgress, is_interactive
-from headcount.errors import DataWarning, InvalidInput
+from headcount.errors import DataWarning, InvalidInput, StorageError
+from headcount.results.store import read_results
 from headcount.tasks.library import max_sum
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
@@ -84,6 +86,9 @@ def test_results_before_fit_are_an_error_of_both_libraries():
         for kind in (SklearnNotFittedError, ValueError, AttributeError):
             assert isinstance(raised.value, kind)
         assert type(pickle.loads(pickle.dumps(raised.value))).__name__ == "NotFittedError"
+    for method, arguments in (("report", ("page.html",)), ("to_frame", ())):
+        with pytest.raises(SklearnNotFittedError, match=f"call fit before {method}"):
+            getattr(asked, method)(*arguments)
     with pytest.raises(SklearnNotFittedError):
         check_is_fitted(asked)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
@@ -117,9 +122,32 @@ def test_a_clone_is_not_fitted_and_a_pickle_is(fitted):
 def test_it_shows_what_was_set_and_what_was_found(fitted):
     assert repr(HeadCount(random_state=3)) == "HeadCount(random_state=3)"
     assert HeadCount(out=Path("<b>"))._repr_html_().count("&lt;b&gt;") == 1
-    assert repr(fitted).endswith(f"steps=200, verbose=True): {fitted.estimate_.sentence}")
+    assert repr(fitted) == f"<HeadCount: {fitted.estimate_.sentence}>"
     page = fitted._repr_html_()
+    assert "max_heads" not in page
     assert "<svg" in page and "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_its_folder_holds_what_the_command_line_writes(fitted, tmp_path):
+    written = json.loads((fitted.out / "estimate.json").read_text())
+    assert written["sentence"] == fitted.estimate_.sentence
+    assert written["data"]["read_as"].startswith("400 sequences of 4 tokens")
+    page = (fitted.out / "report.html").read_text()
+    assert "HeadCount(out=" in page and "max_heads=3, steps=200, verbose=True).fit(x, y)" in page
+    loaded = pickle.loads(pickle.dumps(fitted))
+    assert loaded.report(tmp_path / "page.html").read_text() == page
+    with pytest.raises(StorageError, match="cannot be written"):
+        fitted.report(tmp_path)
+    with pytest.raises(InvalidInput, match=r"^out: .* holds the estimate of other data \('data'\)"):
+        clone(fitted).fit(X, -Y)
+
+
+def test_members_are_rows_of_a_frame(fitted):
+    frame = fitted.to_frame()
+    assert set(frame["heads"]) == {1, 2, 3} and frame["trial"].is_unique
+    frame["heads"] = 0
+    assert (fitted.to_frame()["heads"] > 0).all()
+    pd.testing.assert_frame_equal(fitted.to_frame(), read_results(fitted.out))
 
 
 def test_old_names_work_and_warn(fitted):

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
+import pandas as pd
 
+from headcount.api.answer import Answer, check_same_data
 from headcount.api.parameters import RandomState, Sampler, folder_of, sampled, seed_of, with_old_names
 from headcount.api.progress import FitProgress, is_interactive
 from headcount.data.arrays import MIN_SAMPLES, DataSet, TargetType, TokenType, data_set
@@ -83,6 +85,7 @@ class HeadCount:
     recommended_heads_: int | None
     estimate_: Estimate
     early_estimate_: Estimate
+    _answer: Answer
 
     @with_old_names(most_heads="max_heads", seed="random_state")
     def __init__(
@@ -148,7 +151,7 @@ class HeadCount:
             parts = gathered(x, y, mask, Columns(id, time, features), nan_allowed=padding is not None)
             return data_set(*parts, target=target, tokens=tokens, padding=padding), None
 
-        return self._fit(read)
+        return self._fit(read, "fit(x, y)")
 
     def fit_task(self, task: RetrievalTask, *, length: int = 32, samples: int = 10_000) -> "HeadCount":
         """The same for a task: one from the library or your own."""
@@ -183,9 +186,23 @@ class HeadCount:
             same_kind: TargetType = "labels" if data.classes else "numbers"
             return data, data_set(half, target(half), target=same_kind)
 
-        return self._fit(drawn)
+        return self._fit(drawn, f"fit_target(target, sampler, length={length}, samples={samples})")
 
-    def _fit(self, drawn: Callable[[int], tuple[DataSet, DataSet | None]]) -> "HeadCount":
+    def report(self, path: Path | str) -> Path:
+        """Write the page of the estimate, which opens in any browser, to this file."""
+        self._answer_for("report").write_page(Path(path))
+        return Path(path)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each member that was trained: its heads, start, errors and time."""
+        return self._answer_for("to_frame").frame.copy()
+
+    def _answer_for(self, method: str) -> Answer:
+        if "_answer" not in vars(self):
+            raise not_fitted_error(f"This HeadCount is not fitted yet: call fit before {method}.")
+        return self._answer
+
+    def _fit(self, drawn: Callable[[int], tuple[DataSet, DataSet | None]], call: str) -> "HeadCount":
         began = time.perf_counter()
         max_heads = check_integer("max_heads", self.max_heads, at_least=3, at_most=MAX_HEADS)
         steps = None if self.steps is None else check_integer("steps", self.steps, at_least=200)
@@ -201,11 +218,15 @@ class HeadCount:
             )
             study.check()
             check_writable("out", folder)
+            check_same_data("out", study)
             self._say_how_read(data)
             self._train(study)
             early = study.early_estimate()
             found = replace(estimate_of(study, d_model=d_model), seconds=time.perf_counter() - began)
-        self.early_estimate_, self.estimate_ = early, found
+            answer = Answer.of(study, found, command=f"{self._unfitted}.{call}")
+            if self.out is not None:
+                answer.write(study)
+        self.early_estimate_, self.estimate_, self._answer = early, found, answer
         self.dimension_, self.interval_ = found.dimension, found.interval
         self.recommended_heads_ = found.recommended_heads
         return self
@@ -253,16 +274,23 @@ class HeadCount:
             non_deterministic=self.random_state is None,
         )
 
-    def __repr__(self) -> str:
+    @property
+    def _unfitted(self) -> str:
         given = {name: repr(value) for name, value in self.get_params().items()}
         changed = (f"{name}={text}" for name, text in given.items() if text != repr(_DEFAULTS[name]))
-        answer = f": {self.estimate_.sentence}" if "estimate_" in vars(self) else ""
-        return f"{type(self).__name__}({', '.join(changed)}){answer}"
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __repr__(self) -> str:
+        """What was set before `fit`, and what was found after it."""
+        fitted = "estimate_" in vars(self)
+        return f"<{type(self).__name__}: {self.estimate_.sentence}>" if fitted else self._unfitted
 
     def _repr_html_(self) -> str:
         """For notebooks: the answer, and the curves that decide it as a picture."""
-        text = f"<p>{escape(repr(self))}</p>"
-        if "estimate_" not in vars(self) or not self.estimate_.errors:
+        if "estimate_" not in vars(self):
+            return f"<p>{escape(repr(self))}</p>"
+        text = f"<p>{escape(self.estimate_.sentence)}</p>"
+        if not self.estimate_.errors:
             return text
         from headcount.report.deciding_chart import deciding_chart
         from headcount.report.rendering import WRITERS

@@ -1,6 +1,5 @@
 """`headcount estimate`: how many heads does a user's own task need?"""
 
-import json
 import shlex
 import sys
 from dataclasses import replace
@@ -12,15 +11,12 @@ import typer
 
 from headcount.commands.options import AsJson, Out, worded_as_options
 from headcount.errors import InvalidInput
-from headcount.validation import shown as short
 
 if TYPE_CHECKING:
     from headcount.data.arrays import DataSet
-    from headcount.estimate.study import Study
     from headcount.estimate.verdict import Estimate
 
 MAX_D_MODEL = 1_000_000
-ESTIMATE = "estimate.json"  # in the folder: the answer, beside the members that it rests on
 
 
 def _option(text: str, *names: str) -> Any:
@@ -127,16 +123,18 @@ def estimate_samples(
     command: str,
 ) -> None:
     """The estimate of a data set, into a folder; `command` repeats it."""
+    from headcount.api.answer import Answer, check_same_data
     from headcount.commands.answer import show_answer
     from headcount.commands.training import train_in_view
     from headcount.estimate.evidence import estimate_of
     from headcount.estimate.study import Study
-    from headcount.results.files import check_writable, write_whole
+    from headcount.results.files import check_writable
 
     began = perf_counter()
+    samples = _worded(samples)
     study = Study.of(samples, out, max_heads=max_heads, positions=positions, seed=seed)
     check_writable("--out", out)
-    _check_same_data(study)
+    check_same_data("--out", study)
     study.check()
     _say_how_read(samples, quiet=as_json)
     early_shown = False
@@ -146,16 +144,13 @@ def estimate_samples(
             _say(f"First guess: {study.early_estimate().sentence}", quiet=as_json)
         _say(stage.name, quiet=as_json)
         train_in_view(stage.trials, study.store, command=command, quiet=as_json, keep_models=True)
-    found = replace(estimate_of(study, d_model=d_model), seconds=perf_counter() - began)
-    shown = with_options(found)
-    _write_page(study, shown, command=command)
-    content = {**found.to_json(), "data": _about(samples)}
-    written = json.dumps(content, indent=2, allow_nan=False)
-    write_whole(study.store.folder / ESTIMATE, lambda file: file.write(written.encode()))
+    found = with_options(estimate_of(study, d_model=d_model))
+    answer = Answer.of(study, replace(found, seconds=perf_counter() - began), command=command)
+    answer.write(study)
     if as_json:
-        print(written)
+        print(answer.text)
         return
-    show_answer(shown)
+    show_answer(answer.found)
     print(f"Page: {study.store.page}")
 
 
@@ -166,51 +161,19 @@ def with_options(found: "Estimate") -> "Estimate":
     return replace(found, reasons=tuple(each.replace(PARAMETER, "--max-heads ") for each in found.reasons))
 
 
-def _check_same_data(study: "Study") -> None:
-    """One folder is for one data set: do not overwrite the estimate of another."""
-    try:
-        before = json.loads((study.store.folder / ESTIMATE).read_bytes())["data"]
-        name, fingerprint = before["name"], before["fingerprint"]
-    except (OSError, ValueError, KeyError, TypeError):  # none, or one that cannot be read
-        return
-    if fingerprint != study.data.fingerprint:
-        raise InvalidInput(
-            f"--out: {study.store.folder} holds the estimate of other data ({short(name)}); "
-            "use another folder"
-        )
-
-
 def _worded(samples: "DataSet") -> "DataSet":
     """The same data; how it was read names options of this command."""
     doubts = tuple(worded_as_options(doubt) for doubt in samples.doubts)
     return replace(samples, summary=worded_as_options(samples.summary), doubts=doubts)
 
 
-def _about(samples: "DataSet") -> dict[str, object]:
-    worded = _worded(samples)
-    read = {"read_as": worded.summary, "doubts": list(worded.doubts)}
-    return {"name": samples.name, "fingerprint": samples.fingerprint, **read}
-
-
 def _say_how_read(samples: "DataSet", *, quiet: bool) -> None:
     """What the data was taken for; doubts are also shown where the result alone is printed."""
-    worded = _worded(samples)
-    _say(f"{samples.name}: {worded.summary}", quiet=quiet)
-    for doubt in worded.doubts:
+    _say(f"{samples.name}: {samples.summary}", quiet=quiet)
+    for doubt in samples.doubts:
         _say(f"headcount: warning: {doubt}", quiet=False)
 
 
 def _say(line: str, *, quiet: bool) -> None:
     if not quiet:
         print(line, file=sys.stderr, flush=True)
-
-
-def _write_page(study: "Study", found: "Estimate", *, command: str) -> None:
-    from headcount.estimate.evidence import attention, salience_of
-    from headcount.estimate.salience import SALIENT
-    from headcount.report.estimation import Pictures, write_estimate
-
-    member, weights = attention(study, found.recommended_heads)
-    pictures = Pictures(salience_of(study).counts(SALIENT), weights)
-    early, frame, page = study.early_estimate(), study.frame(), study.store.page
-    write_estimate(found, early, _worded(study.data), member, pictures, frame, page, command=command)

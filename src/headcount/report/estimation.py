@@ -1,7 +1,7 @@
 """The page of an estimate."""
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,6 @@ from headcount.report.attention_chart import attention_chart
 from headcount.report.deciding_chart import deciding_chart
 from headcount.report.rendering import facts, rendered
 from headcount.report.salience_chart import convergence_chart, salience_chart
-from headcount.results.files import write_whole
 from headcount.theory.plan import counted
 
 USUAL_HEADS = (8, 12)
@@ -36,19 +35,19 @@ class Pictures:
     weights: Float[np.ndarray, "sample head token"]
 
 
-def write_estimate(
+def page_of(
     found: Estimate,
     early: Estimate,
     data: DataSet,
     member: Architecture,
     pictures: Pictures,
     frame: pd.DataFrame,
-    path: Path,
     *,
     command: str,
-) -> None:
-    """Write the page, atomically."""
-    page = rendered(
+) -> partial[str]:
+    """The page, to be rendered when it is called for: by then data and models may be gone."""
+    return partial(
+        rendered,
         "estimate.html",
         title=f"How many heads does {data.name} need?",
         findings=[found.sentence],
@@ -77,7 +76,6 @@ def write_estimate(
         command=command,
         facts=[*facts(frame, failed=int((frame["status"] == "diverged").sum()))],
     )
-    write_whole(path, lambda file: file.write(page.encode()))
 
 
 def points(found: Estimate) -> list[dict[str, Any]]:
