@@ -12,15 +12,16 @@ DISTANCE, ERROR, LOSS = "distance from models with many heads", "test error", "t
 OF_NUMBERS, OF_LABELS = "error, share of the variance", "log loss, share of that of guessing"
 HOLLOW = "hollow: a tenth of the training only"
 MAX_TICKS = 16
-COLUMNS = ("heads", "value", "low", "high", "which", "full")
+NUMBERS = ("value", "low", "high")
+COLUMNS = ("heads", *NUMBERS, "which", "full")
 
 
 def deciding_chart(found: Estimate) -> alt.LayerChart:
     """Both curves with their intervals; a rule marks D, hollow marks are head counts not trained in full."""
     error = LOSS if found.labels else ERROR
-    rows = pd.DataFrame(_rows(found, error), columns=COLUMNS)
+    rows = pd.DataFrame(_rows(found, error), columns=COLUMNS).astype(dict.fromkeys(NUMBERS, float))
     axis = decades(pd.concat([rows["value"], rows["low"][rows["low"] > 0]]))
-    for column in ("value", "low", "high"):
+    for column in NUMBERS:
         rows[column] = axis.place(rows[column])
     layers = _layers(rows, axis, found, error)
     if found.dimension:
@@ -64,7 +65,7 @@ def _layers(rows: pd.DataFrame, axis: Decades, found: Estimate, error: str) -> l
         ),
     )
     value = axis.axis("value:Q", OF_LABELS if found.labels else OF_NUMBERS, most=6)
-    numbers = (alt.Tooltip(f"{column}:Q", format=".1e") for column in ("value", "low", "high"))
+    numbers = (alt.Tooltip(f"{column}:Q", format=".1e") for column in NUMBERS)
     tooltip = ["which:N", "heads:Q", *numbers]
     in_full = base.transform_filter("datum.full")
     layers: list[alt.Chart] = [
