@@ -64,7 +64,14 @@ def test_check_of_scikit_learn(check):
 
 
 def test_parameters_are_stored_untouched_and_checked_in_fit():
-    wrong = {"max_heads": (2, "many"), "steps": (150, 250), "d_model": (0, 64.0), "random_state": (-1, "a")}
+    wrong = {
+        "max_heads": (2, "many"),
+        "steps": (150, 250),
+        "d_model": (0, 64.0),
+        "quick": ("very",),
+        "minutes": (0, "5"),
+        "random_state": (-1, "a"),
+    }
     wrong |= {"positions": ("yes",), "verbose": ("loud",), "out": (3,)}
     for name, value in ((name, value) for name, values in wrong.items() for value in values):
         asked = HeadCount(**{name: value})
@@ -140,6 +147,17 @@ def test_its_folder_holds_what_the_command_line_writes(fitted, tmp_path):
         fitted.report(tmp_path)
     with pytest.raises(InvalidInput, match=r"^out: .* holds the estimate of other data \('data'\)"):
         clone(fitted).fit(X, -Y)
+
+
+def test_a_budget_is_kept_and_marked(fitted, tmp_path):
+    short = clone(fitted).set_params(minutes=1e-4, out=tmp_path / "out", verbose=False).fit(X, Y)
+    assert (short.dimension_, short.interval_) == (None, None) and "the time was up" in repr(short)
+    assert short.early_estimate_.verdict == "cannot tell" and short.to_frame().empty
+    assert "the time was up" in short._repr_html_()
+    with pytest.raises(InvalidInput, match="nothing to show yet"):
+        short.report(tmp_path / "page.html")
+    quick = clone(fitted).set_params(quick=True, verbose=False).fit(X, Y)
+    assert quick.estimate_.budget.quick and "Trained quickly" in quick.estimate_.sentence
 
 
 def test_members_are_rows_of_a_frame(fitted):
@@ -222,7 +240,8 @@ def test_random_states_are_those_of_numpy():
 
 
 def test_progress_is_shown_where_somebody_watches(monkeypatch):
-    assert not is_interactive() and FitProgress(shown=False).disable
+    hidden = FitProgress(SimpleNamespace(stage=None), shown=False)
+    assert not is_interactive() and hidden.disable
     shell = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1))
     monkeypatch.setitem(sys.modules, "IPython", shell)
     assert is_interactive()

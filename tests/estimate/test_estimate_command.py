@@ -58,12 +58,40 @@ def test_the_output_fits_a_terminal(called, capsys, tmp_path):
     printed = capsys.readouterr()
     assert re.search(r"log loss +accuracy", printed.out) and "Page: " in printed.out
     assert all(len(line) <= 80 for line in printed.out.splitlines() if "Page" not in line)
-    assert "A first look" in printed.err and "First guess: " in printed.err
-    assert "Do positions help?" not in printed.err
+    first, second, *lines = printed.err.splitlines()[1:]
+    assert re.match("About .* on .*; corrected as stages finish", first)
+    assert re.match(
+        r"Stage 1 of at most 4: A first look at all head counts, because .*; about .* left in all", second
+    )
+    stages = [
+        re.match(r"Stage [234] of at most 4: (.*), because .*; about .* left in all", line) for line in lines
+    ]
+    assert all(stages) and len({stage[1] for stage in stages}) == len(lines)
     written = json.loads((tmp_path / "out" / "estimate.json").read_text())
     assert all(0 <= row["accuracy"] <= 1 and "typical_error" in row for row in written["curve"])
     assert [row["heads"] for row in written["evidence"]["early"]["curve"]] == [1, 2, 3]
     assert {row["heads"] for row in written["evidence"]["length"]["slopes"]} <= {1, 2, 3}
+
+
+def test_a_budget_is_marked_and_a_run_without_it_goes_on(called, capsys, tmp_path):
+    np.savez(tmp_path / "mine.npz", x=X, y=Y)
+    out = tmp_path / "out"
+    arguments = ("estimate", tmp_path / "mine.npz", "--out", out, "--max-heads", 3, "--no-positions")
+    assert called(*arguments, "--minutes", 1e-4) == 0
+    printed = capsys.readouterr()
+    assert "Cannot tell" in printed.out and "the time was up" in printed.out and "Page" not in printed.out
+    assert "Stage 1 of at most 4: A first look at all head counts: not begun" in printed.err
+    assert json.loads((out / "estimate.json").read_text())["budget"]["minutes"] == 1e-4
+    assert called(*arguments, "--quick", "--json") == 0
+    printed = capsys.readouterr()
+    quick = json.loads(printed.out)
+    assert quick["budget"]["quick"] and "Trained quickly" in quick["sentence"]
+    assert all(line.startswith(("About", "Stage")) for line in printed.err.splitlines()) and printed.err
+    quickly = {path.name for path in (out / "models").iterdir()}
+    assert called(*arguments, "--json") == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["budget"] is None
+    assert "A first look" not in printed.err and quickly < {path.name for path in (out / "models").iterdir()}
 
 
 def test_the_terminal_shows_every_head_count_which_curve_decides_and_what_to_type(capsys):
@@ -106,6 +134,8 @@ def test_invalid_input_is_one_line_and_leaves_nothing_behind(called, capsys, tmp
         (tmp_path / "fine.npz", "--target", "guess"),
         (tmp_path / "fine.npz", "--max-heads", 2),
         (tmp_path / "fine.npz", "--d-model", 0),
+        (tmp_path / "fine.npz", "--minutes", 0),
+        (tmp_path / "fine.npz", "--minutes", "nan"),
         (tmp_path / "fine.npz", "--d-model", 512.5),
     ):
         assert called("estimate", *arguments, "--out", tmp_path / "out") == 2

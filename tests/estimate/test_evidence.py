@@ -124,7 +124,7 @@ def test_a_doubtful_estimate_has_its_pairs_in_evidence(tmp_path, monkeypatch):
     decided = evidence.decide(asked.curve(asked.sweep().trials))
     for interval, count in (((1, 2), 2), ((2, 2), 0)):
         found = replace(decided, dimension=2, interval=interval, verdict="retrieval")
-        monkeypatch.setattr(evidence, "decide", lambda curve, found=found: found)
+        monkeypatch.setattr(evidence, "decide", lambda curve, found=found, **_: found)
         monkeypatch.setattr(evidence, "adjust_for_salience", lambda found, **_: found)
         pairs = evidence.estimate_of(asked).evidence["collisions"]
         assert [row["heads"] for row in pairs] == [1, 2][:count]

@@ -31,11 +31,9 @@ def test_a_study_resumes_wherever_it_was_stopped(tmp_path):
             train(asked(), Stage(stage.name, (trial,)))
     whole = small_study(tmp_path / "two", positions=True)
     train_all(whole)
-    assert list(dict.fromkeys(stages)) == [
-        "Do positions help?",
-        "A first look at all head counts",
-        "A closer look",
-    ]
+    assert len(set(stages)) == len(stages), "two stages have one name"
+    assert stages[:2] == ["Do positions help?", "A first look at all head counts"]
+    assert "A closer look at 1, 2 and 3 heads" in stages
     apart, together = estimate_of(asked()), estimate_of(whole)
     ratios = [a.value / b.value for a, b in zip(apart.errors, together.errors, strict=True)]
     np.testing.assert_allclose(ratios, 1, atol=0.2)

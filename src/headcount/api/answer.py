@@ -75,7 +75,7 @@ def check_same_data(name: str, study: Study) -> None:
 
 
 def about(data: DataSet) -> dict[str, Any]:
-    """Which data it is of, and how that was read."""
+    """Which data it is, and how it was read."""
     read = {"read_as": data.summary, "doubts": list(data.doubts)}
     return {"name": data.name, "fingerprint": data.fingerprint, **read}
 

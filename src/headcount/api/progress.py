@@ -1,12 +1,15 @@
-"""A progress bar for `fit`, in a terminal or a notebook."""
+"""Progress of `fit`, in a terminal or a notebook."""
 
 import sys
+from collections.abc import Iterable
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.text import Text
 
+from headcount.estimate.countdown import Countdown
 from headcount.estimate.members import Stage
-from headcount.running.executor import Advanced, Event, Finished, Planned
+from headcount.running.executor import Event
 
 
 def is_interactive() -> bool:
@@ -16,25 +19,25 @@ def is_interactive() -> bool:
 
 
 class FitProgress(Progress):
-    """A bar for each stage, measured in training steps."""
+    """A bar for each stage, and below them why the current one is trained and how long all still takes."""
 
-    def __init__(self, *, shown: bool) -> None:
-        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+    def __init__(self, countdown: Countdown, *, shown: bool) -> None:
+        self.countdown = countdown
+        columns = TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn()
         super().__init__(*columns, console=Console(stderr=True), disable=not shown)
 
     def begin(self, stage: Stage) -> None:
         """Add the bar of a stage."""
-        self._done = dict.fromkeys((trial.id for trial in stage.trials), 0)
-        self._bar = self.add_task(stage.name, total=sum(trial.training.steps for trial in stage.trials))
-        self._steps = {trial.id: trial.training.steps for trial in stage.trials}
+        self._bar = self.add_task(self.countdown.title, total=1.0)
 
     def note(self, event: Event) -> None:
         """Move the bar of the current stage."""
-        match event:
-            case Planned(finished=finished):
-                self._done |= {trial: self._steps[trial] for trial in finished if trial in self._steps}
-            case Advanced(pack=pack, step=step):
-                self._done |= {trial.id: min(step, self._steps[trial.id]) for trial in pack.trials}
-            case Finished(rows=rows):
-                self._done |= {row.trial: self._steps[row.trial] for row in rows}
-        self.update(self._bar, completed=sum(self._done.values()))
+        self.countdown.note(event)
+        self.update(self._bar, completed=self.countdown.fraction)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bars, and what is under way."""
+        yield from super().get_renderables()
+        if self.countdown.stage is not None and not self.finished:
+            yield Text(f"{self.countdown.time_left}: {self.countdown.stage.reason}", style="dim")
+            yield Text(self.countdown.best, style="dim")

@@ -24,6 +24,8 @@ def show_answer(found: "Estimate") -> None:
 
 def _show_curves(found: "Estimate") -> None:
     heads = sorted({point.heads for point in (*found.errors, *found.early_errors)})
+    if not heads:
+        return
     errors, distances, accuracies = map(_by_heads, (found.errors, found.distances, found.accuracies))
     rows = [
         (

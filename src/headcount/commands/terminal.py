@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
@@ -13,6 +14,9 @@ from rich.text import Text
 from headcount.results.numbers import scientific
 from headcount.running.executor import Advanced, Event, FileProblem, Finished, GivenUp, Planned, WorkerCount
 from headcount.trials.trial import Trial
+
+if TYPE_CHECKING:
+    from headcount.estimate.countdown import Countdown
 
 CELL_WIDTH = 11
 REPORT_EVERY = 30.0  # seconds between lines where there is no terminal to draw on
@@ -53,9 +57,19 @@ class LiveGrid:
     What it draws costs as much as there are cells, however many members they have.
     """
 
-    def __init__(self, trials: Iterable[Trial], console: Console, *, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        trials: Iterable[Trial],
+        console: Console,
+        *,
+        quiet: bool = False,
+        countdown: "Countdown | None" = None,
+    ) -> None:
         self.trials = tuple(trials)
         self.quiet = quiet
+        self.countdown = (
+            countdown  # of the stages of which this run is one: then the grid goes when it is done
+        )
         self.problems: list[str] = []
         self.given_up = 0
         self.progress: dict[str, float] = {}
@@ -71,7 +85,9 @@ class LiveGrid:
             cell = grid.setdefault((trial.architecture.heads, trial.length), Cell())
             cell.unfinished.add(trial.id)
             self.cells[trial.id] = cell
-        self.live = Live(console=console, refresh_per_second=4, get_renderable=self.draw, transient=False)
+        self.live = Live(
+            console=console, refresh_per_second=4, get_renderable=self.draw, transient=countdown is not None
+        )
 
     def __enter__(self) -> "LiveGrid":
         if self.console.is_terminal and not self.quiet:
@@ -83,6 +99,8 @@ class LiveGrid:
 
     def show(self, event: Event) -> None:
         """Take note of what happened."""
+        if self.countdown is not None:
+            self.countdown.note(event)
         match event:
             case Planned(finished=finished):
                 for trial in self.cells.keys() & finished.keys():
@@ -108,6 +126,8 @@ class LiveGrid:
 
     def _say_progress(self) -> None:
         """A plain line for a log, where the grid cannot be drawn."""
+        if self.countdown is not None:  # which has a line for each stage
+            return
         if self.console.is_terminal or self.quiet or time.monotonic() - self.reported < REPORT_EVERY:
             return
         self.reported = time.monotonic()
@@ -163,7 +183,9 @@ class LiveGrid:
         if made > 0.02 and self.finished < len(self.trials):
             left = took * (1 - self.fraction) / made
             line += f", about {left:.0f} s left" if left < 90 else f", about {left / 60:.0f} min left"
-        lines = [line]
+        if self.countdown is not None:
+            line = f"{self.finished:,} of {members}; {self.countdown.best}"
+        lines = [line] if self.countdown is None else [self.countdown.line, line]
         if self.worker_count is not None:
             rate = (self.finished - self.finished_before) / max(took, 1e-9)
             workers, packs = (

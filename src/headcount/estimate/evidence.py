@@ -13,12 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from headcount.estimate.budget import Budget
 from headcount.estimate.deciding import which_decides
 from headcount.estimate.lengths import over_groups, over_two
 from headcount.estimate.num_heads import shapes_of
 from headcount.estimate.salience import FAINT, GOOD_FIT, QUANTILE, SALIENT, Salience, salience
+from headcount.estimate.stages import heads_of, in_words
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import (
+    EARLY,
+    FINAL,
     WIDEST,
     Estimate,
     decide,
@@ -41,13 +45,21 @@ NEAR = 2  # more tokens than D + this matter only to a target that pools
 WIDER = 3  # times the gap of D heads: a gap of D − 1 heads that confirms D
 
 
-def estimate_of(study: Study, *, d_model: int | None = None) -> Estimate:
-    """The verdict of the whole sweep, with all evidence; `d_model` is the width of the user's own model."""
+def estimate_of(study: Study, *, d_model: int | None = None, minutes: float | None = None) -> Estimate:
+    """The verdict of what is trained of a study, with all evidence.
+
+    - `d_model`: the width of the user's own model.
+    - `minutes`: the time that there was, where it was limited.
+    """
+    budget = budget_of(study, minutes)
+    if not study.has_quick_sweep:
+        reason = "the time was up before all head counts had a first look."
+        return Estimate(None, None, "cannot tell", None, {}, (), (), (reason,), budget=budget)
     matter = salience_of(study)
     faint = matter.counts(FAINT)
     share = float(np.median(faint / study.test_sequences(len(faint))[1].sum(axis=1)))
-    curve = study.curve(study.sweep().trials)
-    found = decide(curve)
+    curve = study.curve(study.deciding)
+    found = replace(decide(curve, law=FINAL if study.has_sweep else EARLY), budget=budget)
     found = replace(found, deciding=which_decides(found))
     if found.dimension is not None:
         one = recommended_heads(1, curve)
@@ -78,6 +90,7 @@ def estimate_of(study: Study, *, d_model: int | None = None) -> Estimate:
     }
     found = without_doubtful_retrieval(adjust_for_collisions(found, pairs))
     found = replace(found, early_errors=early.errors, early_distances=early.distances)
+    found = adjust_for_budget(found, study, early)
     found = replace(found, evidence=evidence, machine=this_machine().name)
     return with_shapes(found, d_model=d_model)
 
@@ -94,6 +107,48 @@ def with_shapes(found: Estimate, *, d_model: int | None) -> Estimate:
     return replace(found, evidence={**found.evidence, "shapes": shapes}, reasons=reasons)
 
 
+def budget_of(study: Study, minutes: float | None) -> Budget | None:
+    """What a study was trained with; None where it was neither shortened nor limited."""
+    left = study.next_stage()
+    if left is None and minutes is None and not study.short:
+        return None
+    steps = study.deciding[0].training.steps if study.has_quick_sweep else 0
+    in_full = study.has_sweep and not study.short
+    complete = in_full and (left is None or left.trials == study.half_sweep().trials)
+    not_begun = None if left is None else left.name
+    return Budget(study.short, minutes, steps, study.recipe.steps, not_begun, complete)
+
+
+def adjust_for_budget(found: Estimate, study: Study, early: Estimate) -> Estimate:
+    """What can be told with less training than usual, by the rules that hold for all of it.
+
+    D is only reported once its neighbours are trained and D − 1 heads have failed from other starts. After
+    fewer steps it must also be the D of still fewer, as models that have not learnt enough yet look like ones
+    with too few heads.
+    """
+    budget, dimension = found.budget, found.dimension
+    if budget is None or budget.complete or dimension is None:
+        return found
+    if not study.has_sweep:
+        return unsure(found, f"the time was up after a first look, which alone is a guess: D = {dimension}.")
+    left = study.next_stage()
+    missing = () if left is None else set(left.trials) - set(study.deciding)
+    heads, seen = set(heads_of(missing)), set(heads_of(study.deciding))
+    likely = f"D = {dimension} is the likeliest, but the time was up before"
+    if heads - seen:
+        return unsure(found, f"{likely} {in_words(heads - seen)} had been trained, which D may be, too.")
+    if dimension - 1 in heads:
+        return unsure(found, f"{likely} {in_words([dimension - 1])} had been tried from other starts.")
+    if study.short and early.likeliest != dimension:
+        before = study.quick_sweep().trials[0].training.steps
+        reason = (
+            f"D seemed {early.likeliest} after {before:,} steps and {dimension} after {budget.steps:,}, so "
+            "it may change again with more: train in full to decide."
+        )
+        return unsure(found, reason)
+    return found
+
+
 def salience_of(study: Study) -> Salience:
     """The tokens that matter to the best of the widest members."""
     return salience(study.best(None)[1], *study.test_sequences(SALIENT_SEQUENCES))
@@ -102,6 +157,8 @@ def salience_of(study: Study) -> Salience:
 def by_length(study: Study) -> dict[str, Any] | None:
     """How the error grows with the length, per number of heads, where lengths differ or can be varied."""
     if study.half is not None:
+        if study.next_stage() is not None:
+            return None
         shorter = replace(study, data=study.half, half=None)
         errors = (
             each.curve(stage.trials).errors()
@@ -112,7 +169,7 @@ def by_length(study: Study) -> dict[str, Any] | None:
         return None
     lengths = np.asarray(study.test.mask)[0].sum(axis=1)
     targets = None if study.data.classes else np.asarray(study.test.y)[0]
-    return over_groups(study.curve(study.sweep().trials), lengths, targets)
+    return over_groups(study.curve(study.deciding), lengths, targets)
 
 
 def attention(study: Study, heads: int | None) -> tuple[Architecture, Float[np.ndarray, "sample head token"]]:

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
+from headcount.estimate.budget import Budget
 from headcount.estimate.curve import Curve, Point, typical, values
 from headcount.results.numbers import fold, scientific
 from headcount.version import __version__
@@ -52,6 +53,7 @@ class Estimate:
     - `reasons`: why, and what to try next; the first one explains the verdict.
     - `pools`: whether the target also averages over its tokens; the average then counts as one of D.
     - `labels`: whether y are labels.
+    - `budget`: the training behind it, where somebody would not wait for all of it.
     """
 
     dimension: int | None
@@ -72,18 +74,31 @@ class Estimate:
     early_errors: tuple[Point, ...] = ()
     early_distances: tuple[Point, ...] = ()
     deciding: str = ""
+    budget: Budget | None = None
 
     @property
     def sentence(self) -> str:
-        """The verdict in one sentence."""
+        """The verdict in one sentence; another says so where it was trained less than usual."""
+        note = "" if self.budget is None else self.budget.note
+        return f"{self._verdict_in_words} {note}".rstrip()
+
+    @property
+    def likeliest(self) -> int:
+        """The dimension of the highest probability; 1 where there are none."""
+        return max(self.probabilities, key=lambda heads: self.probabilities[heads], default=1)
+
+    @property
+    def _verdict_in_words(self) -> str:
         if self.dimension is None or self.interval is None:
             return f"Cannot tell how many heads this task needs: {self.reasons[0]}"
         low, high = self.interval
+        calibrated = self.budget is None or self.budget.complete
+        name = "95% interval" if calibrated else "uncalibrated interval"
         if self.dimension == 1:
-            span = "" if high == 1 else f" (95% interval of D: {low} to {high})"
+            span = "" if high == 1 else f" ({name} of D: {low} to {high})"
             better = f", though {self.recommended_heads} do better" if self.recommended_heads != 1 else ""
             return f"One head is enough{span}{better}: {self.reasons[0]}"
-        span = f"95% interval: {low} alone" if low == high else f"95% interval: {low} to {high}"
+        span = f"{name}: {low} alone" if low == high else f"{name}: {low} to {high}"
         things = f"D = {self.dimension} things at once"
         what = (
             f"averages over its tokens and retrieves: {things}, the average among them"
@@ -111,6 +126,7 @@ class Estimate:
             },
             "curve": self._curve(),
             "reasons": list(self.reasons),
+            "budget": None if self.budget is None else asdict(self.budget),
             "seconds": round(self.seconds, 1),
             "machine": self.machine,
             "version": __version__,
@@ -230,7 +246,7 @@ def decide(curve: Curve, *, law: DimensionLaw = FINAL) -> Estimate:
     probabilities = law.probabilities(curve)
     interval = _interval(probabilities)
     nothing = replace(nothing, interval=interval, probabilities=probabilities)
-    dimension = max(probabilities, key=lambda heads: probabilities[heads])
+    dimension = nothing.likeliest
     if interval[1] - interval[0] >= WIDEST:
         reason = f"the curves fit any D from {interval[0]} to {interval[1]}. More data may help."
         return replace(nothing, reasons=(reason,))
