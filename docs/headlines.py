@@ -141,7 +141,7 @@ def polished(frame: pd.DataFrame) -> list[tuple[str, ...]]:
         (
             *(str(row[name]) for name in order),
             *(
-                f"{row[f'{split}_error_before']:.1e} → {row[f'{split}_error']:.1e}"
+                f"{scientific(row[f'{split}_error_before'])} → {scientific(row[f'{split}_error'])}"
                 for split in ("train", "validation", "test")
             ),
         )

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
+from believable_curves import sweep
 from hypothesis import given
 from hypothesis import strategies as st
-from test_curve import sweep
 
 from headcount.errors import InvalidInput
 from headcount.estimate.evidence import with_shapes

@@ -303,11 +303,10 @@ class HeadCount:
         text = f"<p>{escape(self.estimate_.sentence)}</p>"
         if not self.estimate_.errors:
             return text
-        from headcount.report.estimation import deciding_chart
+        from headcount.report.deciding_chart import deciding_chart
         from headcount.report.rendering import WRITERS
 
-        found = self.estimate_
-        chart = deciding_chart(found.errors, found.distances, dimension=found.dimension)
+        chart = deciding_chart(self.estimate_)
         return f"{text}{WRITERS['.svg'](chart.properties(width=CHART_WIDTH)).decode()}"
 
 

@@ -135,6 +135,7 @@ def estimate_samples(
 ) -> None:
     """The estimate of a data set, into a folder; `command` repeats it."""
     from headcount.api.answer import Answer, check_same_data
+    from headcount.commands.answer import show_answer
     from headcount.commands.stages import train_in_stages
     from headcount.estimate.countdown import check_minutes
     from headcount.estimate.evidence import estimate_of
@@ -156,7 +157,7 @@ def estimate_samples(
     if as_json:
         print(answer.text)
         return
-    _show(answer.found)
+    show_answer(answer.found)
     if answer.page is not None:
         print(f"Page: {study.store.page}")
 
@@ -184,27 +185,3 @@ def _say_how_read(samples: "DataSet", *, quiet: bool) -> None:
 def _say(line: str, *, quiet: bool) -> None:
     if not quiet:
         print(line, file=sys.stderr, flush=True)
-
-
-def _show(found: "Estimate") -> None:
-    from headcount.commands.tables import show_lines, show_table
-    from headcount.results.numbers import scientific
-    from headcount.theory.plan import LAYERS, MEASURED, heads_table
-
-    show_lines([found.sentence], style="bold")
-    show_lines(reason[:1].upper() + reason[1:] for reason in found.reasons if reason not in found.sentence)
-    heads = [error.heads for error in found.errors]
-    chances = [found.probabilities.get(h) for h in heads]
-    rows = [
-        (str(h), scientific(error.value), scientific(distance.value), "–" if p is None else f"{p:.0%}")
-        for h, error, distance, p in zip(heads, found.errors, found.distances, chances, strict=True)
-    ]
-    bold = [place for place, h in enumerate(heads) if h == found.dimension]
-    show_table(("h", "test error", "distance", "probability of D = h"), rows, bold=bold)
-    if found.dimension is None or found.dimension == 1:
-        return
-    deeper, marks = heads_table(found.evidence["shapes"])
-    print()
-    show_lines([MEASURED])
-    show_table(("layers", *map(str, LAYERS)), deeper, texts=("layers",))
-    show_lines([marks] if marks else [])

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.estimate.budget import Budget
+from headcount.estimate.deciding import which_decides
 from headcount.estimate.lengths import over_groups, over_two
 from headcount.estimate.num_heads import shapes_of
 from headcount.estimate.salience import FAINT, GOOD_FIT, QUANTILE, SALIENT, Salience, salience
@@ -31,6 +32,8 @@ from headcount.estimate.verdict import (
     without_doubtful_retrieval,
 )
 from headcount.models.architecture import Architecture
+from headcount.results.numbers import scientific
+from headcount.theory.plan import counted
 from headcount.trials.machine import this_machine
 
 if TYPE_CHECKING:
@@ -57,6 +60,7 @@ def estimate_of(study: Study, *, d_model: int | None = None, minutes: float | No
     share = float(np.median(faint / study.test_sequences(len(faint))[1].sum(axis=1)))
     curve = study.curve(study.deciding)
     found = replace(decide(curve, law=FINAL if study.has_sweep else EARLY), budget=budget)
+    found = replace(found, deciding=which_decides(found))
     if found.dimension is not None:
         one = recommended_heads(1, curve)
         found = adjust_for_pooling(found, share, count=float(np.median(faint)), recommended=one)
@@ -67,7 +71,13 @@ def estimate_of(study: Study, *, d_model: int | None = None, minutes: float | No
     pairs = _collisions(study, found)
     early = study.early_estimate()
     evidence: dict[str, Any] = {
-        "early": {"dimension": early.dimension, "interval": early.interval, "verdict": early.verdict},
+        "early": {
+            **{name: getattr(early, name) for name in ("dimension", "interval", "verdict")},
+            "curve": [
+                {"heads": error.heads, "error": error.value, "distance": distance.value}
+                for error, distance in zip(early.errors, early.distances, strict=True)
+            ],
+        },
         "salience": {
             "threshold": SALIENT,
             "quantile": QUANTILE,
@@ -79,6 +89,7 @@ def estimate_of(study: Study, *, d_model: int | None = None, minutes: float | No
         "length": by_length(study),
     }
     found = without_doubtful_retrieval(adjust_for_collisions(found, pairs))
+    found = replace(found, early_errors=early.errors, early_distances=early.distances)
     found = adjust_for_budget(found, study, early)
     found = replace(found, evidence=evidence, machine=this_machine().name)
     return with_shapes(found, d_model=d_model)
@@ -197,11 +208,17 @@ def adjust_for_pooling(found: Estimate, share: float, *, count: float, recommend
         return found
     matter = f"{share:.0%} of the tokens matter at once"
     if _falls_far(found):
-        reason = (
+        averages = (
             f"{matter}, so the target averages over its sequence; that takes a head of its own, or a share "
-            f"of others, so D is {found.dimension} with the average and {found.dimension - 1} without it."
+            "of others"
         )
-        return replace(with_dimension(found, found.dimension - 1, reason), pools=True)
+        with_and_without = f"D is {found.dimension} with the average and {found.dimension - 1} without it"
+        reason = f"{averages}: {with_and_without}, and the interval includes both."
+        alone = (
+            f"{averages}: retrieval alone would be {found.dimension - 1}, and the average takes the other; "
+            f"the curves fall too far for D = {found.dimension - 1}."
+        )
+        return replace(with_dimension(found, found.dimension - 1, reason, too_far=alone), pools=True)
     reason = (
         f"{matter}, so the target pools over its sequence and retrieves nothing; that the error still falls "
         f"at {found.dimension} heads is an effect of model size."
@@ -211,6 +228,7 @@ def adjust_for_pooling(found: Estimate, share: float, *, count: float, recommend
         dimension=1,
         interval=(1, 1),
         verdict="one head is enough",
+        deciding="",
         recommended_heads=recommended,
         probabilities={heads: float(heads == 1) for heads in {1, *found.probabilities}},
         reasons=(reason, *found.reasons),
@@ -228,8 +246,11 @@ def adjust_for_salience(found: Estimate, *, tokens: int | None, ids: bool = Fals
         return found
     if tokens == found.dimension or tokens > found.dimension + NEAR:
         return found
-    both = f"{tokens} tokens of a sequence matter at once, but the sweep gives D = {found.dimension}"
-    wider = with_dimension(found, tokens, f"{both}; the interval includes both.", however_far=ids)
+    matter = "token of a sequence matters" if tokens == 1 else "tokens of a sequence matter at once"
+    both = f"{tokens} {matter}, but the sweep gives D = {found.dimension}"
+    included, reached = f"{both}; the interval includes both.", _lowest_possible(found, however_far=ids)
+    nearest = f"{both}; the curves fall too far for less than {reached}, where the interval begins."
+    wider = with_dimension(found, tokens, included, too_far=nearest, however_far=ids)
     low, high = wider.interval or found.interval
     if high - low < WIDEST:
         return wider
@@ -246,24 +267,35 @@ def adjust_for_collisions(found: Estimate, pairs: "Sequence[CollisionGaps]") -> 
         return found
     below, enough = pairs
     gaps = (
-        f"the targets of two sequences that {below.heads} heads cannot distinguish are typically "
-        f"{below.typical_gap:.2g} standard deviations apart, and {enough.typical_gap:.2g} with {enough.heads}"
+        f"the targets of two sequences that {counted(below.heads, 'head')} cannot distinguish are typically "
+        f"{scientific(below.typical_gap)} standard deviations apart, and {scientific(enough.typical_gap)} "
+        f"with {enough.heads}"
     )
     if below.typical_gap >= WIDER * enough.typical_gap:
         return replace(found, reasons=(*found.reasons, f"{gaps}: that confirms D = {found.dimension}."))
-    return with_dimension(found, below.heads, f"{gaps}: D = {below.heads} remains possible.")
+    too_far = f"{gaps}, which leaves D = {below.heads} possible; but the curves fall too far for that."
+    return with_dimension(found, below.heads, f"{gaps}: D = {below.heads} remains possible.", too_far=too_far)
 
 
-def with_dimension(found: Estimate, dimension: int, reason: str, *, however_far: bool = False) -> Estimate:
-    """The estimate with one more dimension in its interval; 1 only where the curves do not fall far."""
+def with_dimension(
+    found: Estimate, dimension: int, reason: str, *, too_far: str, however_far: bool = False
+) -> Estimate:
+    """The estimate with one more dimension in its interval; 1 only where the curves do not fall far.
+
+    `too_far` is the reason in place of `reason` where they do, so that no reason contradicts the interval.
+    """
     assert found.interval is not None
     low, high = found.interval
-    lowest = 2 if _falls_far(found) and not however_far else 1
+    nearest = max(dimension, _lowest_possible(found, however_far=however_far))
     return replace(
         found,
-        interval=(min(low, max(dimension, lowest)), max(high, dimension)),
-        reasons=(*found.reasons, reason),
+        interval=(min(low, nearest), max(high, dimension)),
+        reasons=(*found.reasons, reason if nearest == dimension or low <= dimension else too_far),
     )
+
+
+def _lowest_possible(found: Estimate, *, however_far: bool) -> int:
+    return 2 if _falls_far(found) and not however_far else 1
 
 
 def _falls_far(found: Estimate) -> bool:

@@ -171,9 +171,16 @@ class Study:
         loss = trials[0].training.loss
         stacked = jnp.stack([outputs[trial.id] for trial in trials])
         costs = sample_costs(stacked, self.test, np.zeros(len(trials), int), loss)
+        labels = np.asarray(self.test.y)[0].argmax(axis=-1) if self.data.classes else None
         return Curve(
             tuple(
-                Tried(trial.architecture.heads, errors[trial.id], outputs[trial.id], cost)
+                Tried(
+                    trial.architecture.heads,
+                    errors[trial.id],
+                    outputs[trial.id],
+                    cost,
+                    None if labels is None else outputs[trial.id].argmax(axis=-1) == labels,
+                )
                 for trial, cost in zip(trials, costs, strict=True)
             ),
             labels=bool(self.data.classes),

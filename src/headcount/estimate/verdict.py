@@ -46,6 +46,10 @@ class Estimate:
     - `interval`: the shortest range of D with a probability of 95%.
     - `probabilities`: of every D.
     - `errors`, `distances`: the two curves over the number of heads.
+    - `typical_errors`: the errors over all but the furthest few samples, which distances leave out.
+    - `accuracies`: of labels, the share that is right.
+    - `early_errors`, `early_distances`: of all head counts, after a tenth of the training.
+    - `deciding`: which curve decides and why, where the two disagree; otherwise empty.
     - `reasons`: why, and what to try next; the first one explains the verdict.
     - `pools`: whether the target also averages over its tokens; the average then counts as one of D.
     - `labels`: whether y are labels.
@@ -65,6 +69,11 @@ class Estimate:
     machine: str = ""
     pools: bool = False
     labels: bool = False
+    typical_errors: tuple[Point, ...] = ()
+    accuracies: tuple[Point, ...] = ()
+    early_errors: tuple[Point, ...] = ()
+    early_distances: tuple[Point, ...] = ()
+    deciding: str = ""
     budget: Budget | None = None
 
     @property
@@ -102,6 +111,7 @@ class Estimate:
         """The content of estimate.json."""
         return {
             "sentence": self.sentence,
+            "deciding": self.deciding,
             "dimension": self.dimension,
             "interval": list(self.interval) if self.interval else None,
             "verdict": self.verdict,
@@ -114,16 +124,28 @@ class Estimate:
                 },
                 **self.evidence,
             },
-            "curve": [
-                {"heads": point.heads, "error": point.value, "interval": [point.low, point.high]}
-                for point in self.errors
-            ],
+            "curve": self._curve(),
             "reasons": list(self.reasons),
             "budget": None if self.budget is None else asdict(self.budget),
             "seconds": round(self.seconds, 1),
             "machine": self.machine,
             "version": __version__,
         }
+
+    def _curve(self) -> list[dict[str, Any]]:
+        """The errors by heads, of labels with the share that is right."""
+        typical_errors = {point.heads: point.value for point in self.typical_errors}
+        accuracies = {point.heads: point for point in self.accuracies}
+        rows: list[dict[str, Any]] = []
+        for point in self.errors:
+            row = {"heads": point.heads, "error": point.value, "interval": [point.low, point.high]}
+            if point.heads in typical_errors:
+                row["typical_error"] = typical_errors[point.heads]
+            if point.heads in accuracies:
+                right = accuracies[point.heads]
+                row |= {"accuracy": right.value, "accuracy_interval": [right.low, right.high]}
+            rows.append(row)
+        return rows
 
 
 @dataclass(frozen=True)
@@ -209,6 +231,8 @@ def decide(curve: Curve, *, law: DimensionLaw = FINAL) -> Estimate:
     """The estimate from the curves alone."""
     errors, distances = tuple(curve.errors()), tuple(curve.distances())
     nothing = Estimate(None, None, "cannot tell", None, {}, errors, distances, (), labels=curve.labels)
+    more = {"typical_errors": tuple(curve.typical_errors()), "accuracies": tuple(curve.accuracies())}
+    nothing = replace(nothing, **more)  # type: ignore[arg-type]  # mypy expects one type for all fields
     if len(errors) < 2:
         reason = f"models of only {len(errors)} head counts were trained without diverging; two are needed."
         return replace(nothing, reasons=(reason,))
@@ -256,6 +280,7 @@ def unsure(found: Estimate, reason: str) -> Estimate:
         verdict="cannot tell",
         recommended_heads=None,
         pools=False,
+        deciding="",
         reasons=(reason, *found.reasons),
     )
 
