@@ -13,6 +13,7 @@ from headcount.reproduce.item import ITEMS
 from headcount.reproduce.real.variants import GRID, HEADS_FIXED, SHORTER, SHORTER_CORNERS, WIDTH_FIXED
 from headcount.reproduce.table import ABOVE, TABLE_2
 from headcount.results.intervals import difference, slope
+from headcount.results.numbers import scientific
 
 Rows = Callable[[str], pd.DataFrame]
 ENOUGH = {"table2": 4, "table3": 4, "table4": 3, "table5": 2}
@@ -83,8 +84,8 @@ def without_the_furthest(rows: Rows) -> str:
     return (
         f"In two layers with one head (Table 5) the slope is {every} over {len(y)} members: the interval "
         f"just holds 0. With equal\nspread at every T assumed it would be {every.value - reach:.2f} to "
-        f"{every.value + reach:.2f}. One seed at T = 128, of error {longest[-1]:.1e} where the next has\n"
-        f"{longest[-2]:.1e}, decides: without it the slope is {fewer}. By minima it is "
+        f"{every.value + reach:.2f}. One seed at T = 128, of error {scientific(longest[-1])} where the next "
+        f"has\n{scientific(longest[-2])}, decides: without it the slope is {fewer}. By minima it is "
         f"{log_slope(np.exp(lengths), [errors.min(keepdims=True) for errors in groups.values()]).value:z.2f}."
     )
 
@@ -140,7 +141,7 @@ def polished(frame: pd.DataFrame) -> list[tuple[str, ...]]:
         (
             *(str(row[name]) for name in order),
             *(
-                f"{row[f'{split}_error_before']:.1e} → {row[f'{split}_error']:.1e}"
+                f"{scientific(row[f'{split}_error_before'])} → {scientific(row[f'{split}_error'])}"
                 for split in ("train", "validation", "test")
             ),
         )

@@ -27,6 +27,7 @@ from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import ITEMS, MAPS, REAL_ITEMS
 from headcount.reproduce.page import columns, written
 from headcount.reproduce.recipe import FULL
+from headcount.results.numbers import scientific
 
 ALL_ITEMS = {**{name: ITEMS[name] for name in ITEMS if name not in OPEN}, **REAL_ITEMS}
 
@@ -114,7 +115,7 @@ def shapes() -> str:
                     ratio = max(row["measured_error"] / promised(row) for row in built)
                     kind = "positions and feed-forward" if sighted else "neither"
                     largest = max(row["dimension"] for row in built)
-                    cells = (len(built), largest, f"{worst:.1e}", f"{ratio:.2f}", len(some) - len(built))
+                    cells = (len(built), largest, scientific(worst), f"{ratio:.2f}", len(some) - len(built))
                     rows.append((reading, outer, kind, *cells))
     names = ("read", "F_0", "sees", "built", "largest D", "worst error", "/ bound or estimate", "refused")
     return f"{table(names, rows)}\n\n(ε = 0.009 everywhere. {found['machine']}.)"
@@ -129,7 +130,7 @@ def deep_collisions() -> str:
         (
             each["trained_on"],
             each["dimension"],
-            ", ".join(f"{member['test_error']:.1e}" for member in each["members"]),
+            ", ".join(scientific(member["test_error"]) for member in each["members"]),
             f"{each['agreed']} of {each['tried']}",
             ", ".join(f"{member['inside']['target_gap']:.2g}" for member in each["members"]),
             f"**{each['median_largest_gap']:.2g}**",

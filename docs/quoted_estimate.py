@@ -4,13 +4,16 @@ import textwrap
 
 from quoting import NOT_RUN, RESULTS, read_json, table
 
+from headcount.results.numbers import scientific
+
 
 def estimated(name: str) -> str:
     found = read_json(f"{name}.json")
     lines = [*textwrap.wrap(found["sentence"], 100), ""]
     distances = {row["heads"]: row["value"] for row in found["evidence"]["sweep"]["distances"]}
     lines += [
-        f"h = {row['heads']}   error {row['error']:.1e}   distance {distances[row['heads']]:.1e}"
+        f"h = {row['heads']}   error {scientific(row['error'])}   "
+        f"distance {scientific(distances[row['heads']])}"
         for row in found["curve"]
     ]
     text = "\n".join(lines)

@@ -9,6 +9,7 @@ from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import ITEMS
 from headcount.reproduce.page import columns, written
 from headcount.reproduce.recipe import QUICK
+from headcount.results.numbers import scientific
 
 OPEN = ("bounded", "layer_norm")
 MARKS = {True: "✓", False: "✗", None: "?"}
@@ -45,7 +46,7 @@ def rescaled() -> str:
         (
             *(row["task"], row["dimension"], row["length"], f"{row['epsilon']:g}", row["positions"]),
             f"{row['before']['parameters']:,} → {row['after']['parameters']:,}",
-            f"{row['before']['beta']:.1e} → {row['after']['beta']:.1e}",
+            f"{scientific(row['before']['beta'])} → {scientific(row['after']['beta'])}",
             f"{row['before']['largest_entry']:.3g} → {row['after']['largest_entry']:.3g}",
             f"{row['apart']:.0e}",
         )

@@ -4,6 +4,8 @@ from typing import Any
 
 from quoting import read_json, table
 
+from headcount.results.numbers import scientific
+
 
 def constructions() -> str:
     rows = []
@@ -31,11 +33,11 @@ def collisions() -> str:
         (
             row["length"],
             row["heads"],
-            f"{row['test_error']:.1e}",
+            scientific(row["test_error"]),
             f"**{row['inside']['target_gap']:.2g}**",
             f"{row['inside']['typical_gap']:.2g}",
             f"{row['anywhere']['target_gap']:.2g}",
-            f"{row['inside']['lipschitz_at_least']:.1e}",
+            scientific(row["inside"]["lipschitz_at_least"]),
         )
         for row in read_json("collisions.json")["collisions"]
     ]
@@ -50,7 +52,7 @@ def density(name: str = "density") -> str:
     rows = [
         (
             "the polynomial alone" if sharpness is None else f"{sharpness:g}",
-            *(f"{errors[sharpness, degree]:.1e}" for degree in degrees),
+            *(scientific(errors[sharpness, degree]) for degree in degrees),
         )
         for sharpness in dict.fromkeys(sharpness for sharpness, _ in errors)
     ]

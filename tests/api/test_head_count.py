@@ -2,8 +2,10 @@
 
 import contextlib
 import io
+import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +23,9 @@ from headcount.api import head_count
 from headcount.api.head_count import HeadCount, NotFittedError, not_fitted_error
 from headcount.api.parameters import seed_of
 from headcount.api.progress import FitProgress, is_interactive
-from headcount.errors import DataWarning, InvalidInput
+from headcount.errors import DataWarning, InvalidInput, StorageError
+from headcount.estimate.members import Stage
+from headcount.results.store import read_results
 from headcount.tasks.library import max_sum
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
@@ -52,7 +56,10 @@ def fitted(tmp_path_factory) -> HeadCount:
     out = tmp_path_factory.mktemp("kept") / "new"
     with contextlib.redirect_stderr(io.StringIO()) as printed:
         asked = HeadCount(**QUICK, out=out, verbose=True).fit(X, Y)
-    assert "A first look at all head counts" in printed.getvalue() and "100%" in printed.getvalue()
+    read, *stages = printed.getvalue().splitlines()
+    assert read.startswith("400 sequences") and len(set(stages)) == len(stages) >= 2
+    assert stages[0].startswith("Stage 1 of at most 4: A first look at all head counts, because ")
+    assert all(re.search(r", because .*; about .* left in all$", line) for line in stages)
     return asked
 
 
@@ -62,7 +69,14 @@ def test_check_of_scikit_learn(check):
 
 
 def test_parameters_are_stored_untouched_and_checked_in_fit():
-    wrong = {"max_heads": (2, "many"), "steps": (150, 250), "random_state": (-1, "a")}
+    wrong = {
+        "max_heads": (2, "many"),
+        "steps": (150, 250),
+        "d_model": (0, 64.0),
+        "quick": ("very",),
+        "minutes": (0, "5"),
+        "random_state": (-1, "a"),
+    }
     wrong |= {"positions": ("yes",), "verbose": ("loud",), "out": (3,)}
     for name, value in ((name, value) for name, values in wrong.items() for value in values):
         asked = HeadCount(**{name: value})
@@ -84,6 +98,9 @@ def test_results_before_fit_are_an_error_of_both_libraries():
         for kind in (SklearnNotFittedError, ValueError, AttributeError):
             assert isinstance(raised.value, kind)
         assert type(pickle.loads(pickle.dumps(raised.value))).__name__ == "NotFittedError"
+    for method, arguments in (("report", ("page.html",)), ("to_frame", ())):
+        with pytest.raises(SklearnNotFittedError, match=f"call fit before {method}"):
+            getattr(asked, method)(*arguments)
     with pytest.raises(SklearnNotFittedError):
         check_is_fitted(asked)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
@@ -117,9 +134,43 @@ def test_a_clone_is_not_fitted_and_a_pickle_is(fitted):
 def test_it_shows_what_was_set_and_what_was_found(fitted):
     assert repr(HeadCount(random_state=3)) == "HeadCount(random_state=3)"
     assert HeadCount(out=Path("<b>"))._repr_html_().count("&lt;b&gt;") == 1
-    assert repr(fitted).endswith(f"steps=200, verbose=True): {fitted.estimate_.sentence}")
+    assert repr(fitted) == f"<HeadCount: {fitted.estimate_.sentence}>"
     page = fitted._repr_html_()
+    assert "max_heads" not in page
     assert "<svg" in page and "http" not in page.replace("http://www.w3.org", "")
+
+
+def test_its_folder_holds_what_the_command_line_writes(fitted, tmp_path):
+    written = json.loads((fitted.out / "estimate.json").read_text())
+    assert written["sentence"] == fitted.estimate_.sentence
+    assert written["data"]["read_as"].startswith("400 sequences of 4 tokens")
+    page = (fitted.out / "report.html").read_text()
+    assert "HeadCount(out=" in page and "max_heads=3, steps=200, verbose=True).fit(x, y)" in page
+    loaded = pickle.loads(pickle.dumps(fitted))
+    assert loaded.report(tmp_path / "page.html").read_text() == page
+    with pytest.raises(StorageError, match="cannot be written"):
+        fitted.report(tmp_path)
+    with pytest.raises(InvalidInput, match=r"^out: .* holds the estimate of other data \('data'\)"):
+        clone(fitted).fit(X, -Y)
+
+
+def test_a_budget_is_kept_and_marked(fitted, tmp_path):
+    short = clone(fitted).set_params(minutes=1e-4, out=tmp_path / "out", verbose=False).fit(X, Y)
+    assert (short.dimension_, short.interval_) == (None, None) and "the time was up" in repr(short)
+    assert short.early_estimate_.verdict == "cannot tell" and short.to_frame().empty
+    assert "the time was up" in short._repr_html_()
+    with pytest.raises(InvalidInput, match="nothing to show yet"):
+        short.report(tmp_path / "page.html")
+    quick = clone(fitted).set_params(quick=True, verbose=False).fit(X, Y)
+    assert quick.estimate_.budget.quick and "Trained quickly" in quick.estimate_.sentence
+
+
+def test_members_are_rows_of_a_frame(fitted):
+    frame = fitted.to_frame()
+    assert set(frame["heads"]) == {1, 2, 3} and frame["trial"].is_unique
+    frame["heads"] = 0
+    assert (fitted.to_frame()["heads"] > 0).all()
+    pd.testing.assert_frame_equal(fitted.to_frame(), read_results(fitted.out))
 
 
 def test_old_names_work_and_warn(fitted):
@@ -194,10 +245,30 @@ def test_random_states_are_those_of_numpy():
 
 
 def test_progress_is_shown_where_somebody_watches(monkeypatch):
-    assert not is_interactive() and FitProgress(shown=False).disable
+    hidden = FitProgress(SimpleNamespace(stage=None), shown=False)
+    assert not is_interactive() and hidden.disable
     shell = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1))
     monkeypatch.setitem(sys.modules, "IPython", shell)
     assert is_interactive()
+
+
+def test_bars_say_why_a_stage_is_trained_and_how_long_all_takes(monkeypatch):
+    countdown = SimpleNamespace(
+        stage=Stage("A look", (), "it is the first"),
+        title="Stage 1 of at most 2: A look",
+        time_left="about 2 min left in all",
+        best="validation error, share of the variance: 1.0e-1 at best",
+        fraction=0.5,
+        note=lambda event: None,
+    )
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal
+    with contextlib.redirect_stderr(io.StringIO()) as printed, FitProgress(countdown, shown=True) as progress:
+        progress.begin()
+        progress.note(None)
+        progress.refresh()
+    drawn = printed.getvalue()
+    for text in (countdown.title, "50%", "about 2 min left in all: it is the first", countdown.best):
+        assert text in drawn
 
 
 def test_a_task_is_sampled_at_half_the_length_too():

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from headcount.api.answer import about
 from headcount.commands import estimate
 from headcount.commands.options import worded_as_options
 from headcount.data.arrays import data_set
@@ -159,5 +160,6 @@ def test_only_arguments_are_worded_as_options():
 
 def test_the_answer_says_how_its_data_was_read():
     data = data_set(X, (np.median(Y) < Y) + 0.0)
-    written = json.loads(json.dumps(estimate._about(data)))
+    written = json.loads(json.dumps(about(estimate._worded(data))))
+    assert "--target labels" in written["read_as"] and "--target labels" in written["doubts"][0]
     assert written["read_as"].startswith("400 sequences of 4 tokens") and len(written["doubts"]) == 1

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from believable_curves import sweep
 from small_study import SMALL, X, Y
-from test_curve import sweep
 
 from headcount.commands import demo
-from headcount.commands.estimate import _show, with_options
+from headcount.commands.answer import show_answer
+from headcount.commands.estimate import with_options
 from headcount.commands.specfile import EXAMPLE
 from headcount.data.files import load
 from headcount.estimate import study
+from headcount.estimate.curve import Point
+from headcount.estimate.evidence import with_shapes
 from headcount.estimate.verdict import decide
-from headcount.report.estimation import deeper
-from headcount.theory.plan import heads_by_layers, heads_table
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 
@@ -30,12 +31,14 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_is_estimated_written_and_resumed(called, capsys, tmp_path):
     np.savez(tmp_path / "mine.npz", x=X, y=Y)
     arguments = ("estimate", tmp_path / "mine.npz", "--out", tmp_path / "out", "--max-heads", 3, "--json")
+    arguments += ("--d-model", 512)
     assert called(*arguments) == 0
     first = json.loads(capsys.readouterr().out)
     assert 0 < first["evidence"]["salience"]["share_of_tokens"] <= 1
     assert first["evidence"]["length"] is None
     shapes = first["evidence"]["shapes"]
     assert (shapes and shapes["dimension"]) == first["dimension"]
+    assert (shapes and shapes["d_model"]) == (first["dimension"] and 512)
     assert json.loads((tmp_path / "out" / "estimate.json").read_text()) == first
     page = (tmp_path / "out" / "report.html").read_text()
     assert "How many heads does mine.npz need?" in page and "To repeat it" in page
@@ -53,34 +56,66 @@ def test_the_output_fits_a_terminal(called, capsys, tmp_path):
     options = ("--out", tmp_path / "out", "--max-heads", 3, "--no-positions")
     assert called("estimate", tmp_path / "mine.npz", *options) == 0
     printed = capsys.readouterr()
-    assert "test error" in printed.out and "Page: " in printed.out
+    assert re.search(r"log loss +accuracy", printed.out) and "Page: " in printed.out
     assert all(len(line) <= 80 for line in printed.out.splitlines() if "Page" not in line)
-    assert "A first look" in printed.err and "First guess: " in printed.err
-    assert "Do positions help?" not in printed.err
+    first, second, *lines = printed.err.splitlines()[1:]
+    assert re.match("About .* on .*; corrected as stages finish", first)
+    assert re.match(
+        r"Stage 1 of at most 4: A first look at all head counts, because .*; about .* left in all", second
+    )
+    stages = [
+        re.match(r"Stage [234] of at most 4: (.*), because .*; about .* left in all", line) for line in lines
+    ]
+    assert all(stages) and len({stage[1] for stage in stages}) == len(lines)
     written = json.loads((tmp_path / "out" / "estimate.json").read_text())
+    assert all(0 <= row["accuracy"] <= 1 and "typical_error" in row for row in written["curve"])
+    assert [row["heads"] for row in written["evidence"]["early"]["curve"]] == [1, 2, 3]
     assert {row["heads"] for row in written["evidence"]["length"]["slopes"]} <= {1, 2, 3}
 
 
-def test_heads_of_deeper_models_stand_beside_a_recommendation_for_one_layer(capsys):
-    found = decide(sweep(3, heads=range(1, 7)))
-    found = replace(found, evidence={"shapes": heads_by_layers(3)})
-    _show(found)
+def test_a_budget_is_marked_and_a_run_without_it_goes_on(called, capsys, tmp_path):
+    np.savez(tmp_path / "mine.npz", x=X, y=Y)
+    out = tmp_path / "out"
+    arguments = ("estimate", tmp_path / "mine.npz", "--out", out, "--max-heads", 3, "--no-positions")
+    assert called(*arguments, "--minutes", 1e-4) == 0
+    printed = capsys.readouterr()
+    assert "Cannot tell" in printed.out and "the time was up" in printed.out and "Page" not in printed.out
+    assert "Stage 1 of at most 4: A first look at all head counts: not begun" in printed.err
+    assert json.loads((out / "estimate.json").read_text())["budget"]["minutes"] == 1e-4
+    assert called(*arguments, "--quick", "--json") == 0
+    printed = capsys.readouterr()
+    quick = json.loads(printed.out)
+    assert quick["budget"]["quick"] and "Trained quickly" in quick["sentence"]
+    assert all(line.startswith(("About", "Stage")) for line in printed.err.splitlines()) and printed.err
+    quickly = {path.name for path in (out / "models").iterdir()}
+    assert called(*arguments, "--json") == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["budget"] is None
+    assert "A first look" not in printed.err and quickly < {path.name for path in (out / "models").iterdir()}
+
+
+def test_the_terminal_shows_every_head_count_which_curve_decides_and_what_to_type(capsys):
+    some, every = (decide(sweep(3, heads=heads, noise=0.5)) for heads in ((1, 2, 3, 4, 8), range(1, 9)))
+    deciding = "The distance decides, not the error: noise."
+    shown_of = replace(some, deciding=deciding, early_errors=every.errors, early_distances=every.distances)
+    show_answer(with_shapes(shown_of, d_model=512))
     shown = capsys.readouterr().out
-    assert "D was measured with one layer" in shown and found.recommended_heads == 3
-    assert re.search(r"layers +1 +2 +4 +6 +12", shown)
-    rows, marks = heads_table(heads_by_layers(3))
-    assert all(re.search(r" +".join(map(re.escape, row)), shown) for row in rows) and marks in shown
+    rows = re.findall(r"^(\d)  +(\S+)  +(\S+)  +(\S+)$", shown, re.MULTILINE)
+    assert [row[0] for row in rows] == list("12345678")
+    assert [row[0] for row in rows if row[1:] == ("–", "–", "–")] == list("567")
+    assert deciding in shown and "a tenth of the steps" in shown
+    assert re.search(r"^ +2 +num_heads=1 +num_heads=2 *$", shown, re.MULTILINE) and "d_model=512" in shown
     assert max(map(len, shown.splitlines())) <= 80
-    on_page = deeper(found)
-    assert on_page["rows"] == rows and "measured with one layer" in on_page["measured"]
+    show_answer(every)
+    assert "a tenth of the steps" not in capsys.readouterr().out
 
 
-def test_one_head_or_no_verdict_needs_no_table_of_deeper_models(capsys):
-    for found in (decide(sweep(1, heads=range(1, 5))), decide(sweep(3, heads=(1, 2, 3)))):
-        shapes = None if found.dimension is None else heads_by_layers(found.dimension)
-        found = replace(found, evidence={"shapes": shapes})
-        _show(found)
-        assert "measured with one layer" not in capsys.readouterr().out and deeper(found) is None
+def test_labels_have_their_accuracy_in_the_terminal(capsys):
+    found = decide(sweep(2))
+    right = tuple(Point(point.heads, 0.915, 0.9, 0.93) for point in found.errors)
+    show_answer(replace(found, labels=True, accuracies=right))
+    shown = capsys.readouterr().out
+    assert re.search(r"h +log loss +accuracy +distance", shown) and shown.count("91.5%") == len(right)
 
 
 def test_advice_is_worded_as_an_option():
@@ -98,6 +133,10 @@ def test_invalid_input_is_one_line_and_leaves_nothing_behind(called, capsys, tmp
         (tmp_path / "nan.npz",),
         (tmp_path / "fine.npz", "--target", "guess"),
         (tmp_path / "fine.npz", "--max-heads", 2),
+        (tmp_path / "fine.npz", "--d-model", 0),
+        (tmp_path / "fine.npz", "--minutes", 0),
+        (tmp_path / "fine.npz", "--minutes", "nan"),
+        (tmp_path / "fine.npz", "--d-model", 512.5),
     ):
         assert called("estimate", *arguments, "--out", tmp_path / "out") == 2
         printed = capsys.readouterr()

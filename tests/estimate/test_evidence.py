@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from believable_curves import sweep
 from small_study import train_all
-from test_curve import sweep
 
 from headcount.data.arrays import data_set
 from headcount.estimate import evidence
@@ -64,6 +64,22 @@ def test_pooling_never_overrides_a_large_fall(dimension):
     assert (seen.dimension, seen.verdict, seen.pools) == (dimension, "retrieval", True)
     assert seen.recommended_heads == dimension and "averages" in seen.sentence
     assert seen.interval == ((3, 4) if dimension == 4 else (2, 2)), "D - 1, but never 1"
+    assert ("the interval includes both" in seen.reasons[-1]) == (dimension == 4)
+    assert ("retrieval alone would be 1" in seen.reasons[-1]) == (dimension == 2)
+
+
+def test_no_reason_claims_a_dimension_that_the_interval_leaves_out():
+    """The curves of this one fall too far for 1, whatever the other evidence says."""
+    two = decide(sweep(2))
+    one_token = adjust_for_salience(two, tokens=1)
+    narrow = adjust_for_collisions(two, (pair(1, 0.2), pair(2, 0.1)))
+    for found in (one_token, narrow):
+        assert found.interval == (2, 2) and "too far" in found.reasons[-1]
+        assert "includes both" not in found.reasons[-1] and "remains possible" not in found.reasons[-1]
+    assert "1 token of a sequence matters" in one_token.reasons[-1]
+    assert "1 head cannot" in narrow.reasons[-1]
+    with_ids = adjust_for_salience(two, tokens=1, ids=True)
+    assert with_ids.interval == (1, 2) and "includes both" in with_ids.reasons[-1]
 
 
 def pair(heads, gap, agreed=16):
@@ -108,7 +124,7 @@ def test_a_doubtful_estimate_has_its_pairs_in_evidence(tmp_path, monkeypatch):
     decided = evidence.decide(asked.curve(asked.sweep().trials))
     for interval, count in (((1, 2), 2), ((2, 2), 0)):
         found = replace(decided, dimension=2, interval=interval, verdict="retrieval")
-        monkeypatch.setattr(evidence, "decide", lambda curve, found=found: found)
+        monkeypatch.setattr(evidence, "decide", lambda curve, found=found, **_: found)
         monkeypatch.setattr(evidence, "adjust_for_salience", lambda found, **_: found)
         pairs = evidence.estimate_of(asked).evidence["collisions"]
         assert [row["heads"] for row in pairs] == [1, 2][:count]

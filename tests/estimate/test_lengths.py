@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from believable_curves import curve_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_curve import curve_of
 
 from headcount.estimate.curve import Curve, Point, Tried
 from headcount.estimate.lengths import over_groups, over_two

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from believable_curves import curve_of, sweep
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_curve import curve_of, sweep
 
 from headcount.estimate.curve import Point, Tried
 from headcount.estimate.verdict import (
@@ -192,6 +192,6 @@ def test_the_json_has_what_was_promised():
     found = decide(sweep(3)).to_json()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     promised = "dimension interval verdict recommended_heads pools evidence curve reasons seconds version"
-    assert set(found) == {*promised.split(), "sentence", "machine"}
+    assert set(found) == {*promised.split(), "sentence", "deciding", "machine"}
     assert [point["heads"] for point in found["curve"]] == list(range(1, 9))
     assert all(point["interval"][0] <= point["error"] <= point["interval"][1] for point in found["curve"])

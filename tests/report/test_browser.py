@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 from believable import believable_frame, diverge, in_cell
+from believable_estimate import write_believable_page
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from headcount.report.page import write_page
+from headcount.report.plan_chart import write_plan
+from headcount.theory.model_config import model_config
+from headcount.theory.plan import Family, plan
+from headcount.theory.plan_answer import PlanAnswer
 
 QUIET = ("background-networking", "component-update", "gpu", "sync")
 FLAGS = ["--no-sandbox", "--no-first-run", *(f"--disable-{feature}" for feature in QUIET)]
@@ -30,7 +35,10 @@ class Opened:
         return self.page.locator(f'[data-specification="{name}-1"]')
 
 
-def open_page(browser: Browser, path: Path, *, width: int = 1200, scheme: str = "light") -> Opened:
+def open_page(
+    browser: Browser, path: Path, *, width: int = 1200, scheme: str = "light", last: str = "heat-1"
+) -> Opened:
+    """The page once its last chart is drawn."""
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True, service_workers="block"
     )
@@ -39,7 +47,7 @@ def open_page(browser: Browser, path: Path, *, width: int = 1200, scheme: str = 
     opened.page.on("pageerror", lambda error: opened.complaints.append(str(error)))
     opened.page.on("console", lambda message: opened.complaints.append(f"{message.type}: {message.text}"))
     opened.page.goto(path.as_uri())
-    opened.chart("heat").locator("svg").wait_for()
+    opened.page.locator(f'[data-specification="{last}"] svg').wait_for()
     return opened
 
 
@@ -125,3 +133,65 @@ def test_the_page_fits_its_window_takes_its_colours_and_asks_for_nothing_else(
     assert label.evaluate("element => getComputedStyle(element).fill") == ink
     assert opened.complaints == [] and opened.requests == [path.as_uri()]
     opened.page.context.close()
+
+
+LLAMA = model_config(
+    {
+        "model_type": "llama",
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+    }
+)
+COMMAND = f"headcount plan 700 --config {'a-long-folder/' * 9}config.json"
+
+
+def plan_of_depths(path: Path) -> None:
+    write_plan(PlanAnswer(4, Family(), plan(4)), path, command=COMMAND)
+
+
+def plan_of_model(path: Path) -> None:
+    depths = plan(700, layers=(16,), family=LLAMA.family())
+    write_plan(PlanAnswer(700, LLAMA.family(), depths, LLAMA), path, command=COMMAND)
+
+
+def estimate_of_labels(path: Path) -> None:
+    write_believable_page(path, labels=True, length=200)
+
+
+PAGES = {
+    "estimate": (write_believable_page, "chart-attention-3"),
+    "estimate of labels": (estimate_of_labels, "chart-attention-3"),
+    "plan": (plan_of_depths, "chart-constructed"),
+    "plan of a model": (plan_of_model, "chart-constructed"),
+}
+# Whatever reaches beyond the window, or has more inside than it shows; text in charts is seen by its box.
+HIDDEN = """() => [...document.querySelectorAll("body *")].filter(each => {
+  const style = getComputedStyle(each), box = each.getBoundingClientRect();
+  const scrolls = style.overflowX !== "visible" && each.scrollWidth > each.clientWidth;
+  return box.width && (scrolls || box.right > innerWidth || box.left < 0);
+}).map(each => `${each.tagName} ${each.textContent.slice(0, 40)}`)"""
+
+
+@pytest.mark.parametrize("width", [400, 900, 1400])
+@pytest.mark.parametrize(("write", "last"), PAGES.values(), ids=PAGES)
+def test_nothing_scrolls_sideways_or_is_cut_off(browser: Browser, write, last, width, tmp_path):
+    write(tmp_path / "page.html")
+    opened = open_page(browser, tmp_path / "page.html", width=width, last=last)
+    opened.page.wait_for_load_state("networkidle")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") == width
+    assert opened.page.evaluate(HIDDEN) == []
+    assert opened.complaints == [] and opened.requests == [(tmp_path / "page.html").as_uri()]
+    opened.page.context.close()
+
+
+def test_attention_maps_are_stacked_in_a_narrow_window_and_side_by_side_in_a_wide_one(browser, tmp_path):
+    write_believable_page(tmp_path / "page.html")
+    for width, rows in ((400, 3), (1400, 1)):
+        opened = open_page(browser, tmp_path / "page.html", width=width, last="chart-attention-3")
+        boxes = [box.bounding_box() for box in opened.page.locator(".maps svg").all()]
+        assert len({round(box["y"]) for box in boxes}) == rows
+        assert min(box["width"] for box in boxes) > 250
+        opened.page.context.close()

@@ -1,12 +1,10 @@
 """The frontier on the page of a plan."""
 
 import json
-import shutil
 
 import pytest
-from playwright.sync_api import sync_playwright
 
-from headcount.report.plan_chart import MAX_LINES, MAX_POINTS, frontier, frontier_chart, write_plan
+from headcount.report.plan_chart import MAX_LINES, MAX_POINTS, frontier, frontier_chart
 from headcount.theory.model_config import model_config
 from headcount.theory.plan import Family, plan
 from headcount.theory.plan_answer import PlanAnswer
@@ -55,23 +53,3 @@ def test_any_plan_has_a_chart_of_bearable_size(answer):
     assert len({point.layers for point in points}) <= MAX_POINTS + 2 + depths
     drawn = frontier_chart(points, dimension=answer.dimension, description="").to_dict()
     json.dumps(drawn, allow_nan=False)
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("width", [400, 1200])
-def test_the_page_fits_its_window_without_a_complaint(width, tmp_path):
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("Chromium was not found: the browser test did not run")
-    write_plan(answer_for(700, model=LLAMA, layers=(16,)), tmp_path / "plan.html", command="headcount plan")
-    complaints = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": width, "height": 900})
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto((tmp_path / "plan.html").as_uri())
-        page.locator('[data-specification="chart-constructed"] svg').wait_for()
-        assert page.evaluate("document.documentElement.scrollWidth") == width
-        browser.close()
-    assert complaints == []

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headcount.report.theme import decades, head_colours, scientific
+from headcount.report.theme import decades, head_colours
 
 PAGES = re.findall(r"--page: (#\w{6});", (files("headcount.report") / "templates/page.css").read_text())
 
@@ -53,8 +53,3 @@ def test_the_axis_holds_every_error_at_its_value_zero_on_its_edge_and_few_ticks(
     ticks = axis.ticks(most=most)
     assert len(ticks) <= max(most + 1, 4)
     assert ticks[0] == pytest.approx(low) and ticks[-1] <= high * (1 + 1e-12)
-
-
-@given(st.floats(min_value=1e-300, max_value=1e300))
-def test_a_number_is_written_to_two_digits(value):
-    assert np.isclose(float(scientific(value)), value, rtol=0.051)

@@ -18,7 +18,6 @@ from headcount.theory.plan import (
     costs,
     divisors,
     heads_by_layers,
-    heads_table,
     plan,
 )
 from headcount.theory.shape import Capacity, Shape, capacity
@@ -155,14 +154,3 @@ def test_the_heads_of_deeper_models_are_those_of_the_plan():
         planned = plan(7, family=Family(decoder=name == "decoder"))
         assert [row["layers"] for row in shapes[name]] == list(LAYERS)
         assert [row["heads"] for row in shapes[name]] == [depth.trained.shape.heads for depth in planned]
-
-
-def test_the_table_of_deeper_models_marks_guesses_missing_shapes_and_what_is_only_constructed():
-    row = {"layers": 1, "heads": 3, "behind": "mapped", "constructed_heads": 3}
-    none = {"layers": 1, "heads": None, "behind": None, "constructed_heads": None}
-    encoder = [row, {**row, "behind": "guessed"}, {**row, "constructed_heads": 2}]
-    decoder = [none, {**none, "constructed_heads": 2}, row]
-    rows, marks = heads_table({"encoder": encoder, "decoder": decoder})
-    assert [each[1:] for each in rows] == [("3", "3~", "3 (2)"), ("–", "(2)", "3")]
-    assert marks.count(";") == 2
-    assert heads_table({"encoder": [row], "decoder": [row]})[1] == ""

@@ -13,14 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import jax
+import pandas as pd
 
+from headcount.api.answer import Answer, check_same_data
 from headcount.api.parameters import RandomState, Sampler, folder_of, sampled, seed_of, with_old_names
 from headcount.api.progress import FitProgress, is_interactive
 from headcount.data.arrays import MIN_SAMPLES, DataSet, TargetType, TokenType, data_set
 from headcount.data.long_form import Columns
 from headcount.data.sources import gathered
 from headcount.errors import DataWarning, HeadcountError
+from headcount.estimate.countdown import Countdown, check_minutes
 from headcount.estimate.evidence import estimate_of
+from headcount.estimate.num_heads import check_d_model
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import MAX_HEADS, Estimate
 from headcount.results.files import check_writable
@@ -61,11 +65,14 @@ class HeadCount:
     - `out`: folder for the trained members, to resume from after an interruption; None keeps nothing.
     - `positions`: whether members may see the position of a token, where that helps.
     - `max_heads`: the largest number of heads to try, 3 to 32.
+    - `d_model`: width of your own model; `estimate_` then has the next `num_heads` that divides it.
     - `steps`: training steps of each member in the final sweep, a multiple of 100; None means 8,000 (12,000
       on a GPU). Fewer are faster and less reliable.
+    - `quick`: whether a quarter of those steps, from one start, will do; the answer says so.
+    - `minutes`: answer within so many, from what fits into them; None takes the time that it takes.
     - `random_state`: seed of the splits and of the members. An int makes `fit` reproducible; None draws a new
       seed each time, a NumPy RandomState or Generator provides one.
-    - `verbose`: whether to show a progress bar; "auto" shows it in a terminal or a notebook.
+    - `verbose`: whether to show progress; "auto" shows it in a terminal or a notebook.
 
     What `fit` learns:
 
@@ -81,6 +88,7 @@ class HeadCount:
     recommended_heads_: int | None
     estimate_: Estimate
     early_estimate_: Estimate
+    _answer: Answer
 
     @with_old_names(most_heads="max_heads", seed="random_state")
     def __init__(
@@ -89,14 +97,20 @@ class HeadCount:
         out: Path | str | None = None,
         positions: bool = True,
         max_heads: int = 8,
+        d_model: int | None = None,
         steps: int | None = None,
+        quick: bool = False,
+        minutes: float | None = None,
         random_state: RandomState = 0,
         verbose: bool | Literal["auto"] = "auto",
     ) -> None:
         self.out = out
         self.positions = positions
         self.max_heads = max_heads
+        self.d_model = d_model
         self.steps = steps
+        self.quick = quick
+        self.minutes = minutes
         self.random_state = random_state
         self.verbose = verbose
 
@@ -144,7 +158,7 @@ class HeadCount:
             parts = gathered(x, y, mask, Columns(id, time, features), nan_allowed=padding is not None)
             return data_set(*parts, target=target, tokens=tokens, padding=padding), None
 
-        return self._fit(read)
+        return self._fit(read, "fit(x, y)")
 
     def fit_task(self, task: RetrievalTask, *, length: int = 32, samples: int = 10_000) -> "HeadCount":
         """The same for a task: one from the library or your own."""
@@ -179,28 +193,48 @@ class HeadCount:
             same_kind: TargetType = "labels" if data.classes else "numbers"
             return data, data_set(half, target(half), target=same_kind)
 
-        return self._fit(drawn)
+        return self._fit(drawn, f"fit_target(target, sampler, length={length}, samples={samples})")
 
-    def _fit(self, drawn: Callable[[int], tuple[DataSet, DataSet | None]]) -> "HeadCount":
+    def report(self, path: Path | str) -> Path:
+        """Write the page of the estimate, which opens in any browser, to this file."""
+        self._answer_for("report").write_page(Path(path))
+        return Path(path)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A row for each member that was trained: its heads, start, errors and time."""
+        return self._answer_for("to_frame").frame.copy()
+
+    def _answer_for(self, method: str) -> Answer:
+        if "_answer" not in vars(self):
+            raise not_fitted_error(f"This HeadCount is not fitted yet: call fit before {method}.")
+        return self._answer
+
+    def _fit(self, drawn: Callable[[int], tuple[DataSet, DataSet | None]], call: str) -> "HeadCount":
         began = time.perf_counter()
         max_heads = check_integer("max_heads", self.max_heads, at_least=3, at_most=MAX_HEADS)
         steps = None if self.steps is None else check_integer("steps", self.steps, at_least=200)
+        d_model = check_d_model(self.d_model)
         check_choice("positions", self.positions, (True, False))
+        check_choice("quick", self.quick, (True, False))
+        minutes = check_minutes("minutes", self.minutes)
         check_choice("verbose", self.verbose, ("auto", True, False))
         seed = seed_of(self.random_state)
         data, half = drawn(seed)
         with folder_of(self.out) as folder:
-            positions = bool(self.positions)
-            study = Study.of(
-                data, folder, max_heads=max_heads, positions=positions, seed=seed, steps=steps, half=half
-            )
+            options = {"positions": bool(self.positions), "quick": bool(self.quick)}
+            study = Study.of(data, folder, max_heads=max_heads, seed=seed, steps=steps, half=half, **options)
             study.check()
             check_writable("out", folder)
+            check_same_data("out", study)
             self._say_how_read(data)
-            self._train(study)
-            early = study.early_estimate()
-            found = replace(estimate_of(study), seconds=time.perf_counter() - began)
-        self.early_estimate_, self.estimate_ = early, found
+            self._train(study, minutes)
+            found = estimate_of(study, d_model=d_model, minutes=minutes)
+            early = study.early_estimate() if study.has_quick_sweep else found
+            found = replace(found, seconds=time.perf_counter() - began)
+            answer = Answer.of(study, found, command=f"{self._unfitted}.{call}")
+            if self.out is not None:
+                answer.write(study)
+        self.early_estimate_, self.estimate_, self._answer = early, found, answer
         self.dimension_, self.interval_ = found.dimension, found.interval
         self.recommended_heads_ = found.recommended_heads
         return self
@@ -215,16 +249,19 @@ class HeadCount:
         for doubt in data.doubts:
             warnings.warn(doubt, DataWarning, stacklevel=4)
 
-    def _train(self, study: Study) -> None:
-        with FitProgress(shown=self._shown) as progress:
-            for stage in study.stages():
-                progress.begin(stage)
+    def _train(self, study: Study, minutes: float | None) -> None:
+        countdown = Countdown(study, minutes=minutes)
+        with FitProgress(countdown, shown=self._shown) as progress:
+            for stage in countdown.stages():
+                progress.begin()
                 # Closed even where a traceback keeps it alive: after Ctrl-C in a notebook the folder is free.
                 with closing(run(stage.trials, study.store, keep_models=True)) as events:
                     for event in events:
                         progress.note(event)
                         if isinstance(event, FileProblem):
                             warnings.warn(event.line, stacklevel=4)
+                        if countdown.is_up:
+                            break
 
     if not TYPE_CHECKING:  # a type checker refuses unknown names by itself
 
@@ -248,22 +285,28 @@ class HeadCount:
             non_deterministic=self.random_state is None,
         )
 
-    def __repr__(self) -> str:
+    @property
+    def _unfitted(self) -> str:
         given = {name: repr(value) for name, value in self.get_params().items()}
         changed = (f"{name}={text}" for name, text in given.items() if text != repr(_DEFAULTS[name]))
-        answer = f": {self.estimate_.sentence}" if "estimate_" in vars(self) else ""
-        return f"{type(self).__name__}({', '.join(changed)}){answer}"
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __repr__(self) -> str:
+        """What was set before `fit`, and what was found after it."""
+        fitted = "estimate_" in vars(self)
+        return f"<{type(self).__name__}: {self.estimate_.sentence}>" if fitted else self._unfitted
 
     def _repr_html_(self) -> str:
         """For notebooks: the answer, and the curves that decide it as a picture."""
-        text = f"<p>{escape(repr(self))}</p>"
-        if "estimate_" not in vars(self) or not self.estimate_.errors:
+        if "estimate_" not in vars(self):
+            return f"<p>{escape(repr(self))}</p>"
+        text = f"<p>{escape(self.estimate_.sentence)}</p>"
+        if not self.estimate_.errors:
             return text
-        from headcount.report.estimation import deciding_chart
+        from headcount.report.deciding_chart import deciding_chart
         from headcount.report.rendering import WRITERS
 
-        found = self.estimate_
-        chart = deciding_chart(found.errors, found.distances, dimension=found.dimension)
+        chart = deciding_chart(self.estimate_)
         return f"{text}{WRITERS['.svg'](chart.properties(width=CHART_WIDTH)).decode()}"
 
 

@@ -1,40 +1,53 @@
-"""A progress bar for `fit`, in a terminal or a notebook."""
+"""Progress of `fit`: bars in a terminal or a notebook that can draw them, otherwise a line for each stage."""
 
 import sys
+from collections.abc import Iterable
+from importlib.util import find_spec
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.text import Text
 
-from headcount.estimate.members import Stage
-from headcount.running.executor import Advanced, Event, Finished, Planned
+from headcount.estimate.countdown import Countdown
+from headcount.running.executor import Event
 
 
 def is_interactive() -> bool:
     """Whether somebody is watching: standard error is a terminal, or this is a notebook."""
+    return _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def _in_notebook() -> bool:
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return hasattr(shell, "kernel") or (sys.stderr is not None and sys.stderr.isatty())
+    return hasattr(shell, "kernel")
 
 
 class FitProgress(Progress):
-    """A bar for each stage, measured in training steps."""
+    """A bar for each stage, and below them why the current one is trained and how long all still takes."""
 
-    def __init__(self, *, shown: bool) -> None:
-        columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
-        super().__init__(*columns, console=Console(stderr=True), disable=not shown)
+    def __init__(self, countdown: Countdown, *, shown: bool) -> None:
+        self.countdown = countdown
+        columns = TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn()
+        console = Console(stderr=True)
+        # Rich draws in a notebook by widgets alone.
+        drawn = find_spec("ipywidgets") is not None if _in_notebook() else console.is_terminal
+        self._in_lines = shown and not drawn
+        super().__init__(*columns, console=console, disable=not (shown and drawn))
 
-    def begin(self, stage: Stage) -> None:
-        """Add the bar of a stage."""
-        self._done = dict.fromkeys((trial.id for trial in stage.trials), 0)
-        self._bar = self.add_task(stage.name, total=sum(trial.training.steps for trial in stage.trials))
-        self._steps = {trial.id: trial.training.steps for trial in stage.trials}
+    def begin(self) -> None:
+        """Add the bar, or print the line, of the stage that begins."""
+        self._bar = self.add_task(self.countdown.title, total=1.0)
+        if self._in_lines:
+            print(self.countdown.line, file=sys.stderr, flush=True)
 
     def note(self, event: Event) -> None:
         """Move the bar of the current stage."""
-        match event:
-            case Planned(finished=finished):
-                self._done |= {trial: self._steps[trial] for trial in finished if trial in self._steps}
-            case Advanced(pack=pack, step=step):
-                self._done |= {trial.id: min(step, self._steps[trial.id]) for trial in pack.trials}
-            case Finished(rows=rows):
-                self._done |= {row.trial: self._steps[row.trial] for row in rows}
-        self.update(self._bar, completed=sum(self._done.values()))
+        self.countdown.note(event)
+        self.update(self._bar, completed=self.countdown.fraction)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bars, and what is under way."""
+        yield from super().get_renderables()
+        if self.countdown.stage is not None and not self.finished:
+            yield Text(f"{self.countdown.time_left}: {self.countdown.stage.reason}", style="dim")
+            yield Text(self.countdown.best, style="dim")

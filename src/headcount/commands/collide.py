@@ -224,6 +224,7 @@ def _heads(row: dict[str, Any], dimension: int) -> str:
 
 def _show(found: Sequence[dict[str, Any]], *, dimension: int) -> None:
     from headcount.commands.tables import show_lines, show_table
+    from headcount.results.numbers import scientific
 
     deep = any("capacity" in row for row in found)
     show_lines(["Largest difference of targets, in standard deviations, at one representation:"])
@@ -241,11 +242,11 @@ def _show(found: Sequence[dict[str, Any]], *, dimension: int) -> None:
             (
                 str(row["length"]),
                 _heads(row, dimension),
-                f"{row['test_error']:.1e}",
+                scientific(row["test_error"]),
                 f"{row['inside']['target_gap']:.2g}",
                 f"{row['inside']['typical_gap']:.2g}",
                 f"{row['anywhere']['target_gap']:.2g}",
-                f"{row['inside']['lipschitz_at_least']:.1e}",
+                scientific(row["inside"]["lipschitz_at_least"]),
             )
             for row in found
         ],

@@ -82,6 +82,7 @@ def _summary(found: "Density") -> dict[str, Any]:
 
 def _show(expression: str, found: "Density", errors: list[dict[str, Any]]) -> None:
     from headcount.commands.tables import show_lines, show_table
+    from headcount.results.numbers import scientific
 
     summary = _summary(found)
     lines = (
@@ -98,7 +99,7 @@ def _show(expression: str, found: "Density", errors: list[dict[str, Any]]) -> No
     for sharpness in dict.fromkeys(error["sharpness"] for error in errors):
         row = [error for error in errors if error["sharpness"] == sharpness]
         name = "polynomial alone" if sharpness is None else f"sharpness {sharpness:g}"
-        rows.append((name, *(f"{error['error']:.1e}" for error in row)))
+        rows.append((name, *(scientific(error["error"]) for error in row)))
     show_lines(lines)
     columns = ("largest error", *(f"degree {degree}" for degree in degrees))
     show_table(columns, rows, texts=("largest error",))

@@ -1,6 +1,5 @@
 """`headcount estimate`: how many heads does a user's own task need?"""
 
-import json
 import shlex
 import sys
 from dataclasses import replace
@@ -12,14 +11,12 @@ import typer
 
 from headcount.commands.options import AsJson, Out, worded_as_options
 from headcount.errors import InvalidInput
-from headcount.validation import shown as short
 
 if TYPE_CHECKING:
     from headcount.data.arrays import DataSet
-    from headcount.estimate.study import Study
     from headcount.estimate.verdict import Estimate
 
-ESTIMATE = "estimate.json"  # in the folder: the answer, beside the members that it rests on
+MAX_D_MODEL = 1_000_000
 
 
 def _option(text: str, *names: str) -> Any:
@@ -50,6 +47,20 @@ Mask = Annotated[str | None, _option("Name of the mask [samples, length], true w
 Target = Annotated[Literal["auto", "numbers", "labels"], _option("What y holds; auto finds out.")]
 Tokens = Annotated[Literal["auto", "numbers", "ids"], _option("What x holds; auto finds out.")]
 Padding = Annotated[str | None, _option("The number, or nan, that only fills up shorter sequences.")]
+DModel = Annotated[
+    int | None,
+    typer.Option(
+        help="Width of your own model: adds the next num_heads that divides it.",
+        min=1,
+        max=MAX_D_MODEL,
+        show_default=False,
+    ),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="A quarter of the steps; the answer says so.")]
+Minutes = Annotated[
+    float | None,
+    typer.Option(help="Answer within so many minutes, from what fits into them.", show_default=False),
+]
 
 
 def estimate(
@@ -68,6 +79,9 @@ def estimate(
         bool, typer.Option("--positions/--no-positions", help="Let members see the position of a token.")
     ] = True,
     max_heads: Annotated[int, typer.Option(help="The largest number of heads to try.", min=3, max=32)] = 8,
+    d_model: DModel = None,
+    quick: Quick = False,
+    minutes: Minutes = None,
     seed: Annotated[int, typer.Option(help="Seed of the splits and of the members.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -102,11 +116,15 @@ def estimate(
         out,
         positions=positions,
         max_heads=max_heads,
+        d_model=d_model,
+        quick=quick,
+        minutes=minutes,
         seed=seed,
         as_json=as_json,
         command=(
             f"headcount estimate {_source(data, given)} --out {shlex.quote(str(out))} --target {target} "
             f"--{'' if positions else 'no-'}positions --max-heads {max_heads} --seed {seed}"
+            f"{'' if d_model is None else f' --d-model {d_model}'}{' --quick' * quick}"
         ),
     )
 
@@ -123,40 +141,40 @@ def estimate_samples(
     *,
     positions: bool = True,
     max_heads: int = 8,
+    d_model: int | None = None,
+    quick: bool = False,
+    minutes: float | None = None,
     seed: int,
     as_json: bool,
     command: str,
 ) -> None:
     """The estimate of a data set, into a folder; `command` repeats it."""
-    from headcount.commands.training import train_in_view
+    from headcount.api.answer import Answer, check_same_data
+    from headcount.commands.answer import show_answer
+    from headcount.commands.stages import train_in_stages
+    from headcount.estimate.countdown import check_minutes
     from headcount.estimate.evidence import estimate_of
     from headcount.estimate.study import Study
-    from headcount.results.files import check_writable, write_whole
+    from headcount.results.files import check_writable
 
     began = perf_counter()
-    study = Study.of(samples, out, max_heads=max_heads, positions=positions, seed=seed)
+    minutes = check_minutes("--minutes", minutes)
+    samples = _worded(samples)
+    study = Study.of(samples, out, max_heads=max_heads, positions=positions, seed=seed, quick=quick)
     check_writable("--out", out)
-    _check_same_data(study)
+    check_same_data("--out", study)
     study.check()
     _say_how_read(samples, quiet=as_json)
-    early_shown = False
-    for stage in study.stages():
-        if study.has_quick_sweep and not early_shown:
-            early_shown = True
-            _say(f"First guess: {study.early_estimate().sentence}", quiet=as_json)
-        _say(stage.name, quiet=as_json)
-        train_in_view(stage.trials, study.store, command=command, quiet=as_json, keep_models=True)
-    found = replace(estimate_of(study), seconds=perf_counter() - began)
-    shown = with_options(found)
-    _write_page(study, shown, command=command)
-    content = {**found.to_json(), "data": _about(samples)}
-    written = json.dumps(content, indent=2, allow_nan=False)
-    write_whole(study.store.folder / ESTIMATE, lambda file: file.write(written.encode()))
+    train_in_stages(study, minutes=minutes, command=command, quiet=as_json)
+    found = with_options(estimate_of(study, d_model=d_model, minutes=minutes))
+    answer = Answer.of(study, replace(found, seconds=perf_counter() - began), command=command)
+    answer.write(study)
     if as_json:
-        print(written)
+        print(answer.text)
         return
-    _show(shown)
-    print(f"Page: {study.store.page}")
+    show_answer(answer.found)
+    if answer.page is not None:
+        print(f"Page: {study.store.page}")
 
 
 def with_options(found: "Estimate") -> "Estimate":
@@ -166,68 +184,19 @@ def with_options(found: "Estimate") -> "Estimate":
     return replace(found, reasons=tuple(each.replace(PARAMETER, "--max-heads ") for each in found.reasons))
 
 
-def _check_same_data(study: "Study") -> None:
-    """One folder is for one data set: do not overwrite the estimate of another."""
-    try:
-        before = json.loads((study.store.folder / ESTIMATE).read_bytes())["data"]
-        name, fingerprint = before["name"], before["fingerprint"]
-    except (OSError, ValueError, KeyError, TypeError):  # none, or one that cannot be read
-        return
-    if fingerprint != study.data.fingerprint:
-        raise InvalidInput(
-            f"--out: {study.store.folder} holds the estimate of other data ({short(name)}); "
-            "use another folder"
-        )
-
-
-def _about(samples: "DataSet") -> dict[str, object]:
-    doubts = [worded_as_options(doubt) for doubt in samples.doubts]
-    read = {"read_as": worded_as_options(samples.summary), "doubts": doubts}
-    return {"name": samples.name, "fingerprint": samples.fingerprint, **read}
+def _worded(samples: "DataSet") -> "DataSet":
+    """The same data; how it was read names options of this command."""
+    doubts = tuple(worded_as_options(doubt) for doubt in samples.doubts)
+    return replace(samples, summary=worded_as_options(samples.summary), doubts=doubts)
 
 
 def _say_how_read(samples: "DataSet", *, quiet: bool) -> None:
     """What the data was taken for; doubts are also shown where the result alone is printed."""
-    _say(f"{samples.name}: {worded_as_options(samples.summary)}", quiet=quiet)
+    _say(f"{samples.name}: {samples.summary}", quiet=quiet)
     for doubt in samples.doubts:
-        _say(f"headcount: warning: {worded_as_options(doubt)}", quiet=False)
+        _say(f"headcount: warning: {doubt}", quiet=False)
 
 
 def _say(line: str, *, quiet: bool) -> None:
     if not quiet:
         print(line, file=sys.stderr, flush=True)
-
-
-def _write_page(study: "Study", found: "Estimate", *, command: str) -> None:
-    from headcount.estimate.evidence import attention, salience_of
-    from headcount.estimate.salience import SALIENT
-    from headcount.report.estimation import Pictures, write_estimate
-
-    member, weights = attention(study, found.recommended_heads)
-    pictures = Pictures(salience_of(study).counts(SALIENT), weights)
-    early, frame, page = study.early_estimate(), study.frame(), study.store.page
-    write_estimate(found, early, study.data, member, pictures, frame, page, command=command)
-
-
-def _show(found: "Estimate") -> None:
-    from headcount.commands.tables import show_lines, show_table
-    from headcount.report.theme import scientific
-    from headcount.theory.plan import LAYERS, MEASURED, heads_table
-
-    show_lines([found.sentence], style="bold")
-    show_lines(reason[:1].upper() + reason[1:] for reason in found.reasons if reason not in found.sentence)
-    heads = [error.heads for error in found.errors]
-    chances = [found.probabilities.get(h) for h in heads]
-    rows = [
-        (str(h), scientific(error.value), scientific(distance.value), "–" if p is None else f"{p:.0%}")
-        for h, error, distance, p in zip(heads, found.errors, found.distances, chances, strict=True)
-    ]
-    bold = [place for place, h in enumerate(heads) if h == found.dimension]
-    show_table(("h", "test error", "distance", "probability of D = h"), rows, bold=bold)
-    if found.dimension is None or found.dimension == 1:
-        return
-    deeper, marks = heads_table(found.evidence["shapes"])
-    print()
-    show_lines([MEASURED])
-    show_table(("layers", *map(str, LAYERS)), deeper, texts=("layers",))
-    show_lines([marks] if marks else [])

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
@@ -10,8 +11,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from headcount.results.numbers import scientific
 from headcount.running.executor import Advanced, Event, FileProblem, Finished, GivenUp, Planned, WorkerCount
 from headcount.trials.trial import Trial
+
+if TYPE_CHECKING:
+    from headcount.estimate.countdown import Countdown
 
 CELL_WIDTH = 11
 REPORT_EVERY = 30.0  # seconds between lines where there is no terminal to draw on
@@ -43,7 +48,7 @@ class Cell:
         if best is None:
             return Text("·" if self.unfinished else "✓", style="dim")
         colour = next(colour for limit, colour in LEVELS if best <= limit)
-        return Text(f"{best:.1e}", style=f"dim {colour}" if self.unfinished else colour)
+        return Text(scientific(best), style=f"dim {colour}" if self.unfinished else colour)
 
 
 class LiveGrid:
@@ -52,9 +57,19 @@ class LiveGrid:
     What it draws costs as much as there are cells, however many members they have.
     """
 
-    def __init__(self, trials: Iterable[Trial], console: Console, *, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        trials: Iterable[Trial],
+        console: Console,
+        *,
+        quiet: bool = False,
+        countdown: "Countdown | None" = None,
+    ) -> None:
         self.trials = tuple(trials)
         self.quiet = quiet
+        self.countdown = (
+            countdown  # of the stages of which this run is one: then the grid goes when it is done
+        )
         self.problems: list[str] = []
         self.given_up = 0
         self.progress: dict[str, float] = {}
@@ -70,7 +85,9 @@ class LiveGrid:
             cell = grid.setdefault((trial.architecture.heads, trial.length), Cell())
             cell.unfinished.add(trial.id)
             self.cells[trial.id] = cell
-        self.live = Live(console=console, refresh_per_second=4, get_renderable=self.draw, transient=False)
+        self.live = Live(
+            console=console, refresh_per_second=4, get_renderable=self.draw, transient=countdown is not None
+        )
 
     def __enter__(self) -> "LiveGrid":
         if self.console.is_terminal and not self.quiet:
@@ -82,6 +99,8 @@ class LiveGrid:
 
     def show(self, event: Event) -> None:
         """Take note of what happened."""
+        if self.countdown is not None:
+            self.countdown.note(event)
         match event:
             case Planned(finished=finished):
                 for trial in self.cells.keys() & finished.keys():
@@ -107,6 +126,8 @@ class LiveGrid:
 
     def _say_progress(self) -> None:
         """A plain line for a log, where the grid cannot be drawn."""
+        if self.countdown is not None:  # which has a line for each stage
+            return
         if self.console.is_terminal or self.quiet or time.monotonic() - self.reported < REPORT_EVERY:
             return
         self.reported = time.monotonic()
@@ -131,19 +152,25 @@ class LiveGrid:
     def draw(self) -> RenderableType:
         """One line of progress, and the grids below it."""
         tables = [
-            self._table(f"{task}, D = {dimension}" if dimension else task, cells, lengths)
+            self._table(self._title(task, dimension), cells, lengths)
             for (task, dimension), cells in self.grids.items()
             for lengths in self._fitting(sorted({length for _, length in cells}))
         ]
         # On top, where a low terminal does not cut it off.
         return Group(*self._progress_lines(), Columns(tables, padding=(0, 1)))
 
+    def _title(self, task: str, dimension: int) -> str | None:
+        """The task; of a user's own data there is but one, and its lines say more."""
+        if self.countdown is not None:
+            return None
+        return f"{task}, D = {dimension}" if dimension else task
+
     def _fitting(self, lengths: list[int]) -> list[list[int]]:
         """The lengths in runs that fit the width of the terminal side by side."""
         fitting = max(1, (self.console.width - 10) // CELL_WIDTH)
         return [lengths[start : start + fitting] for start in range(0, len(lengths), fitting)]
 
-    def _table(self, title: str, cells: dict[tuple[int, int], Cell], lengths: list[int]) -> Table:
+    def _table(self, title: str | None, cells: dict[tuple[int, int], Cell], lengths: list[int]) -> Table:
         table = Table(title=title, title_justify="left", title_style="bold")
         table.add_column("heads", justify="right")
         for length in lengths:
@@ -162,7 +189,9 @@ class LiveGrid:
         if made > 0.02 and self.finished < len(self.trials):
             left = took * (1 - self.fraction) / made
             line += f", about {left:.0f} s left" if left < 90 else f", about {left / 60:.0f} min left"
-        lines = [line]
+        if self.countdown is not None:
+            line = f"{self.finished:,} of {members}; {self.countdown.best}"
+        lines = [line] if self.countdown is None else [self.countdown.line, line]
         if self.worker_count is not None:
             rate = (self.finished - self.finished_before) / max(took, 1e-9)
             workers, packs = (

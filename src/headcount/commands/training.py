@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headcount.running.executor import Event
 if TYPE_CHECKING:
     from headcount.commands.terminal import LiveGrid
+    from headcount.estimate.countdown import Countdown
     from headcount.results.store import Store
     from headcount.trials.trial import Trial
 
@@ -92,9 +93,11 @@ def train_in_view(
     quiet: bool,
     keep_models: bool = False,
     engine: Engine | None = None,
+    countdown: "Countdown | None" = None,
 ) -> "LiveGrid":
     """Train what the store does not hold yet, on this machine or where the engine has its own.
 
+    A `countdown` is shown with it, and ends it when its time is up.
     Returns the view, which knows the problems that came up and how many members were given up.
     """
     from rich.console import Console
@@ -104,11 +107,18 @@ def train_in_view(
 
     check_writable("--out", store.folder)
     with _ending_at_once(command), (engine or Engine()).started(quiet=quiet) as run:
-        view = LiveGrid(trials, Console(stderr=True), quiet=quiet)
+        view = LiveGrid(trials, Console(stderr=True), quiet=quiet, countdown=countdown)
         # Within as well: nobody waits for a cluster to be left in good order.
-        with _ending_at_once(command), view, _interrupted_at_once(command, view):
-            for event in run(trials, store, keep_models=keep_models):
+        with (
+            _ending_at_once(command),
+            view,
+            _interrupted_at_once(command, view),
+            closing(run(trials, store, keep_models=keep_models)) as events,
+        ):
+            for event in events:
                 view.show(event)
+                if countdown is not None and countdown.is_up:
+                    break
         return view
 
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from scipy.special import softmax
+from scipy.stats import binomtest
 
 from headcount.results.intervals import log_mean
 
@@ -35,12 +36,14 @@ class Tried:
 
     - `outputs`: for the test samples: standardised numbers, or scores of the labels.
     - `costs`: its loss on each test sample, relative to a model that ignores x: that one has 1 on average.
+    - `right`: of labels, whether the one with the highest score is the true one.
     """
 
     heads: int
     validation_error: float
     outputs: Float[np.ndarray, "sample output"]
     costs: Costs
+    right: Bool[np.ndarray, " sample"] | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,15 @@ class Curve:
         """The error curve."""
         return [_point(heads, self.selected(heads).costs) for heads in self.heads]
 
+    def typical_errors(self) -> list[Point]:
+        """The error curve over the samples that a distance is taken over: all but the furthest few."""
+        return [_point(heads, typical(self.selected(heads).costs)) for heads in self.heads]
+
+    def accuracies(self) -> list[Point]:
+        """The share of right labels, with Wilson's interval; empty for numbers."""
+        rights = {heads: self.selected(heads).right for heads in self.heads}
+        return [_share(heads, right) for heads, right in rights.items() if right is not None]
+
     def distances(self) -> list[Point]:
         """The distance curve: mean squares over the variance of the reference outputs.
 
@@ -139,6 +151,11 @@ def typical(costs: Costs) -> Costs:
 def _point(heads: int, costs: Costs) -> Point:
     low, high = np.exp(log_mean(costs).interval)
     return Point(heads, float(costs.mean()), float(low), float(high))
+
+
+def _share(heads: int, right: Bool[np.ndarray, " sample"]) -> Point:
+    found = binomtest(int(right.sum()), len(right)).proportion_ci(method="wilson")
+    return Point(heads, float(right.mean()), float(found.low), float(found.high))
 
 
 def values(points: Sequence[Point]) -> Float[np.ndarray, " head_count"]:

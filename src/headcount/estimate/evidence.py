@@ -13,10 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from headcount.estimate.budget import Budget
+from headcount.estimate.deciding import which_decides
 from headcount.estimate.lengths import over_groups, over_two
+from headcount.estimate.num_heads import shapes_of
 from headcount.estimate.salience import FAINT, GOOD_FIT, QUANTILE, SALIENT, Salience, salience
+from headcount.estimate.stages import heads_of, in_words
 from headcount.estimate.study import Study
 from headcount.estimate.verdict import (
+    EARLY,
+    FINAL,
     WIDEST,
     Estimate,
     decide,
@@ -26,7 +32,8 @@ from headcount.estimate.verdict import (
     without_doubtful_retrieval,
 )
 from headcount.models.architecture import Architecture
-from headcount.theory.plan import heads_by_layers
+from headcount.results.numbers import scientific
+from headcount.theory.plan import counted
 from headcount.trials.machine import this_machine
 
 if TYPE_CHECKING:
@@ -38,13 +45,22 @@ NEAR = 2  # more tokens than D + this matter only to a target that pools
 WIDER = 3  # times the gap of D heads: a gap of D − 1 heads that confirms D
 
 
-def estimate_of(study: Study) -> Estimate:
-    """The verdict of the whole sweep, with all evidence."""
+def estimate_of(study: Study, *, d_model: int | None = None, minutes: float | None = None) -> Estimate:
+    """The verdict of what is trained of a study, with all evidence.
+
+    - `d_model`: the width of the user's own model.
+    - `minutes`: the time that there was, where it was limited.
+    """
+    budget = budget_of(study, minutes)
+    if not study.has_quick_sweep:
+        reason = "the time was up before all head counts had a first look."
+        return Estimate(None, None, "cannot tell", None, {}, (), (), (reason,), budget=budget)
     matter = salience_of(study)
     faint = matter.counts(FAINT)
     share = float(np.median(faint / study.test_sequences(len(faint))[1].sum(axis=1)))
-    curve = study.curve(study.sweep().trials)
-    found = decide(curve)
+    curve = study.curve(study.deciding)
+    found = replace(decide(curve, law=FINAL if study.has_sweep else EARLY), budget=budget)
+    found = replace(found, deciding=which_decides(found))
     if found.dimension is not None:
         one = recommended_heads(1, curve)
         found = adjust_for_pooling(found, share, count=float(np.median(faint)), recommended=one)
@@ -55,7 +71,13 @@ def estimate_of(study: Study) -> Estimate:
     pairs = _collisions(study, found)
     early = study.early_estimate()
     evidence: dict[str, Any] = {
-        "early": {"dimension": early.dimension, "interval": early.interval, "verdict": early.verdict},
+        "early": {
+            **{name: getattr(early, name) for name in ("dimension", "interval", "verdict")},
+            "curve": [
+                {"heads": error.heads, "error": error.value, "distance": distance.value}
+                for error, distance in zip(early.errors, early.distances, strict=True)
+            ],
+        },
         "salience": {
             "threshold": SALIENT,
             "quantile": QUANTILE,
@@ -67,8 +89,64 @@ def estimate_of(study: Study) -> Estimate:
         "length": by_length(study),
     }
     found = without_doubtful_retrieval(adjust_for_collisions(found, pairs))
-    evidence["shapes"] = None if found.dimension is None else heads_by_layers(found.dimension)
-    return replace(found, evidence=evidence, machine=this_machine().name)
+    found = replace(found, early_errors=early.errors, early_distances=early.distances)
+    found = adjust_for_budget(found, study, early)
+    found = replace(found, evidence=evidence, machine=this_machine().name)
+    return with_shapes(found, d_model=d_model)
+
+
+def with_shapes(found: Estimate, *, d_model: int | None) -> Estimate:
+    """The estimate with the heads that D takes in models of several depths, and of this width."""
+    dimension, recommended = found.dimension, found.recommended_heads
+    if dimension is None or recommended is None:
+        return replace(found, evidence={**found.evidence, "shapes": None})
+    reasons = found.reasons
+    if d_model is not None and d_model < recommended:
+        reasons += (f"num_heads divides d_model, so {recommended} heads need a d_model above {d_model}.",)
+    shapes = shapes_of(dimension, recommended=recommended, d_model=d_model)
+    return replace(found, evidence={**found.evidence, "shapes": shapes}, reasons=reasons)
+
+
+def budget_of(study: Study, minutes: float | None) -> Budget | None:
+    """What a study was trained with; None where it was neither shortened nor limited."""
+    left = study.next_stage()
+    if left is None and minutes is None and not study.short:
+        return None
+    steps = study.deciding[0].training.steps if study.has_quick_sweep else 0
+    in_full = study.has_sweep and not study.short
+    complete = in_full and (left is None or left.trials == study.half_sweep().trials)
+    not_begun = None if left is None else left.name
+    return Budget(study.short, minutes, steps, study.recipe.steps, not_begun, complete)
+
+
+def adjust_for_budget(found: Estimate, study: Study, early: Estimate) -> Estimate:
+    """What can be told with less training than usual, by the rules that hold for all of it.
+
+    D is only reported once its neighbours are trained and D − 1 heads have failed from other starts. After
+    fewer steps it must also be the D of still fewer, as models that have not learnt enough yet look like ones
+    with too few heads.
+    """
+    budget, dimension = found.budget, found.dimension
+    if budget is None or budget.complete or dimension is None:
+        return found
+    if not study.has_sweep:
+        return unsure(found, f"the time was up after a first look, which alone is a guess: D = {dimension}.")
+    left = study.next_stage()
+    missing = () if left is None else set(left.trials) - set(study.deciding)
+    heads, seen = set(heads_of(missing)), set(heads_of(study.deciding))
+    likely = f"D = {dimension} is the likeliest, but the time was up before"
+    if heads - seen:
+        return unsure(found, f"{likely} {in_words(heads - seen)} had been trained, which D may be, too.")
+    if dimension - 1 in heads:
+        return unsure(found, f"{likely} {in_words([dimension - 1])} had been tried from other starts.")
+    if study.short and early.likeliest != dimension:
+        before = study.quick_sweep().trials[0].training.steps
+        reason = (
+            f"D seemed {early.likeliest} after {before:,} steps and {dimension} after {budget.steps:,}, so "
+            "it may change again with more: train in full to decide."
+        )
+        return unsure(found, reason)
+    return found
 
 
 def salience_of(study: Study) -> Salience:
@@ -79,6 +157,8 @@ def salience_of(study: Study) -> Salience:
 def by_length(study: Study) -> dict[str, Any] | None:
     """How the error grows with the length, per number of heads, where lengths differ or can be varied."""
     if study.half is not None:
+        if study.next_stage() is not None:
+            return None
         shorter = replace(study, data=study.half, half=None)
         errors = (
             each.curve(stage.trials).errors()
@@ -89,7 +169,7 @@ def by_length(study: Study) -> dict[str, Any] | None:
         return None
     lengths = np.asarray(study.test.mask)[0].sum(axis=1)
     targets = None if study.data.classes else np.asarray(study.test.y)[0]
-    return over_groups(study.curve(study.sweep().trials), lengths, targets)
+    return over_groups(study.curve(study.deciding), lengths, targets)
 
 
 def attention(study: Study, heads: int | None) -> tuple[Architecture, Float[np.ndarray, "sample head token"]]:
@@ -128,11 +208,17 @@ def adjust_for_pooling(found: Estimate, share: float, *, count: float, recommend
         return found
     matter = f"{share:.0%} of the tokens matter at once"
     if _falls_far(found):
-        reason = (
+        averages = (
             f"{matter}, so the target averages over its sequence; that takes a head of its own, or a share "
-            f"of others, so D is {found.dimension} with the average and {found.dimension - 1} without it."
+            "of others"
         )
-        return replace(with_dimension(found, found.dimension - 1, reason), pools=True)
+        with_and_without = f"D is {found.dimension} with the average and {found.dimension - 1} without it"
+        reason = f"{averages}: {with_and_without}, and the interval includes both."
+        alone = (
+            f"{averages}: retrieval alone would be {found.dimension - 1}, and the average takes the other; "
+            f"the curves fall too far for D = {found.dimension - 1}."
+        )
+        return replace(with_dimension(found, found.dimension - 1, reason, too_far=alone), pools=True)
     reason = (
         f"{matter}, so the target pools over its sequence and retrieves nothing; that the error still falls "
         f"at {found.dimension} heads is an effect of model size."
@@ -142,6 +228,7 @@ def adjust_for_pooling(found: Estimate, share: float, *, count: float, recommend
         dimension=1,
         interval=(1, 1),
         verdict="one head is enough",
+        deciding="",
         recommended_heads=recommended,
         probabilities={heads: float(heads == 1) for heads in {1, *found.probabilities}},
         reasons=(reason, *found.reasons),
@@ -159,8 +246,11 @@ def adjust_for_salience(found: Estimate, *, tokens: int | None, ids: bool = Fals
         return found
     if tokens == found.dimension or tokens > found.dimension + NEAR:
         return found
-    both = f"{tokens} tokens of a sequence matter at once, but the sweep gives D = {found.dimension}"
-    wider = with_dimension(found, tokens, f"{both}; the interval includes both.", however_far=ids)
+    matter = "token of a sequence matters" if tokens == 1 else "tokens of a sequence matter at once"
+    both = f"{tokens} {matter}, but the sweep gives D = {found.dimension}"
+    included, reached = f"{both}; the interval includes both.", _lowest_possible(found, however_far=ids)
+    nearest = f"{both}; the curves fall too far for less than {reached}, where the interval begins."
+    wider = with_dimension(found, tokens, included, too_far=nearest, however_far=ids)
     low, high = wider.interval or found.interval
     if high - low < WIDEST:
         return wider
@@ -177,24 +267,35 @@ def adjust_for_collisions(found: Estimate, pairs: "Sequence[CollisionGaps]") -> 
         return found
     below, enough = pairs
     gaps = (
-        f"the targets of two sequences that {below.heads} heads cannot distinguish are typically "
-        f"{below.typical_gap:.2g} standard deviations apart, and {enough.typical_gap:.2g} with {enough.heads}"
+        f"the targets of two sequences that {counted(below.heads, 'head')} cannot distinguish are typically "
+        f"{scientific(below.typical_gap)} standard deviations apart, and {scientific(enough.typical_gap)} "
+        f"with {enough.heads}"
     )
     if below.typical_gap >= WIDER * enough.typical_gap:
         return replace(found, reasons=(*found.reasons, f"{gaps}: that confirms D = {found.dimension}."))
-    return with_dimension(found, below.heads, f"{gaps}: D = {below.heads} remains possible.")
+    too_far = f"{gaps}, which leaves D = {below.heads} possible; but the curves fall too far for that."
+    return with_dimension(found, below.heads, f"{gaps}: D = {below.heads} remains possible.", too_far=too_far)
 
 
-def with_dimension(found: Estimate, dimension: int, reason: str, *, however_far: bool = False) -> Estimate:
-    """The estimate with one more dimension in its interval; 1 only where the curves do not fall far."""
+def with_dimension(
+    found: Estimate, dimension: int, reason: str, *, too_far: str, however_far: bool = False
+) -> Estimate:
+    """The estimate with one more dimension in its interval; 1 only where the curves do not fall far.
+
+    `too_far` is the reason in place of `reason` where they do, so that no reason contradicts the interval.
+    """
     assert found.interval is not None
     low, high = found.interval
-    lowest = 2 if _falls_far(found) and not however_far else 1
+    nearest = max(dimension, _lowest_possible(found, however_far=however_far))
     return replace(
         found,
-        interval=(min(low, max(dimension, lowest)), max(high, dimension)),
-        reasons=(*found.reasons, reason),
+        interval=(min(low, nearest), max(high, dimension)),
+        reasons=(*found.reasons, reason if nearest == dimension or low <= dimension else too_far),
     )
+
+
+def _lowest_possible(found: Estimate, *, however_far: bool) -> int:
+    return 2 if _falls_far(found) and not however_far else 1
 
 
 def _falls_far(found: Estimate) -> bool:

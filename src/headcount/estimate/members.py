@@ -56,6 +56,11 @@ class MemberRecipe:
         """The same with other starts and twice the steps."""
         return replace(self, starts=self.more_starts, steps=2 * self.steps)
 
+    def shortened(self) -> "MemberRecipe":
+        """A quarter of the steps from one start, and one more where that is not enough."""
+        steps = max(200, self.steps // 400 * 100)
+        return replace(self, steps=steps, starts=self.starts[:1], more_starts=self.more_starts[:1])
+
     def quick(self) -> "MemberRecipe":
         """A tenth of the steps: for an early estimate, and to see where to look closer."""
         return replace(self, steps=max(200, self.steps // 1000 * 100))
@@ -106,10 +111,15 @@ class MemberRecipe:
 
 @dataclass(frozen=True)
 class Stage:
-    """Members to be trained, and what for."""
+    """Members to be trained, what for, and why now.
+
+    - `number`: its place among the kinds of stages that a study may have; one of them may come several times.
+    """
 
     name: str
     trials: tuple[TaskTrial, ...]
+    reason: str = ""
+    number: int = 1
 
 
 def helpful_positions(trials: Sequence[TaskTrial], errors: Mapping[str, float]) -> PositionInput:
@@ -161,6 +171,11 @@ class FinishedMembers:
         if any(trial.id not in self._errors for trial in trials):
             return None
         return {trial.id: self._errors[trial.id] for trial in trials}
+
+    def among(self, trials: Iterable[Trial]) -> dict[str, float]:
+        """The validation errors of those of them that are finished."""
+        self._look()
+        return {trial.id: self._errors[trial.id] for trial in trials if trial.id in self._errors}
 
     def outputs(self, trials: Sequence[Trial]) -> dict[str, np.ndarray] | None:
         """Their outputs for the test samples, if all of them are finished and kept."""

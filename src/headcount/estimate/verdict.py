@@ -9,7 +9,9 @@ from jaxtyping import Bool, Float
 from scipy.optimize import isotonic_regression
 from scipy.special import expit
 
+from headcount.estimate.budget import Budget
 from headcount.estimate.curve import Curve, Point, typical, values
+from headcount.results.numbers import fold, scientific
 from headcount.version import __version__
 
 Chances = Float[np.ndarray, " head_count"]
@@ -44,9 +46,14 @@ class Estimate:
     - `interval`: the shortest range of D with a probability of 95%.
     - `probabilities`: of every D.
     - `errors`, `distances`: the two curves over the number of heads.
+    - `typical_errors`: the errors over all but the furthest few samples, which distances leave out.
+    - `accuracies`: of labels, the share that is right.
+    - `early_errors`, `early_distances`: of all head counts, after a tenth of the training.
+    - `deciding`: which curve decides and why, where the two disagree; otherwise empty.
     - `reasons`: why, and what to try next; the first one explains the verdict.
     - `pools`: whether the target also averages over its tokens; the average then counts as one of D.
     - `labels`: whether y are labels.
+    - `budget`: the training behind it, where somebody would not wait for all of it.
     """
 
     dimension: int | None
@@ -62,18 +69,36 @@ class Estimate:
     machine: str = ""
     pools: bool = False
     labels: bool = False
+    typical_errors: tuple[Point, ...] = ()
+    accuracies: tuple[Point, ...] = ()
+    early_errors: tuple[Point, ...] = ()
+    early_distances: tuple[Point, ...] = ()
+    deciding: str = ""
+    budget: Budget | None = None
 
     @property
     def sentence(self) -> str:
-        """The verdict in one sentence."""
+        """The verdict in one sentence; another says so where it was trained less than usual."""
+        note = "" if self.budget is None else self.budget.note
+        return f"{self._verdict_in_words} {note}".rstrip()
+
+    @property
+    def likeliest(self) -> int:
+        """The dimension of the highest probability; 1 where there are none."""
+        return max(self.probabilities, key=lambda heads: self.probabilities[heads], default=1)
+
+    @property
+    def _verdict_in_words(self) -> str:
         if self.dimension is None or self.interval is None:
             return f"Cannot tell how many heads this task needs: {self.reasons[0]}"
         low, high = self.interval
+        calibrated = self.budget is None or self.budget.complete
+        name = "95% interval" if calibrated else "uncalibrated interval"
         if self.dimension == 1:
-            span = "" if high == 1 else f" (95% interval of D: {low} to {high})"
+            span = "" if high == 1 else f" ({name} of D: {low} to {high})"
             better = f", though {self.recommended_heads} do better" if self.recommended_heads != 1 else ""
             return f"One head is enough{span}{better}: {self.reasons[0]}"
-        span = f"95% interval: {low} alone" if low == high else f"95% interval: {low} to {high}"
+        span = f"{name}: {low} alone" if low == high else f"{name}: {low} to {high}"
         things = f"D = {self.dimension} things at once"
         what = (
             f"averages over its tokens and retrieves: {things}, the average among them"
@@ -86,6 +111,7 @@ class Estimate:
         """The content of estimate.json."""
         return {
             "sentence": self.sentence,
+            "deciding": self.deciding,
             "dimension": self.dimension,
             "interval": list(self.interval) if self.interval else None,
             "verdict": self.verdict,
@@ -98,15 +124,28 @@ class Estimate:
                 },
                 **self.evidence,
             },
-            "curve": [
-                {"heads": point.heads, "error": point.value, "interval": [point.low, point.high]}
-                for point in self.errors
-            ],
+            "curve": self._curve(),
             "reasons": list(self.reasons),
+            "budget": None if self.budget is None else asdict(self.budget),
             "seconds": round(self.seconds, 1),
             "machine": self.machine,
             "version": __version__,
         }
+
+    def _curve(self) -> list[dict[str, Any]]:
+        """The errors by heads, of labels with the share that is right."""
+        typical_errors = {point.heads: point.value for point in self.typical_errors}
+        accuracies = {point.heads: point for point in self.accuracies}
+        rows: list[dict[str, Any]] = []
+        for point in self.errors:
+            row = {"heads": point.heads, "error": point.value, "interval": [point.low, point.high]}
+            if point.heads in typical_errors:
+                row["typical_error"] = typical_errors[point.heads]
+            if point.heads in accuracies:
+                right = accuracies[point.heads]
+                row |= {"accuracy": right.value, "accuracy_interval": [right.low, right.high]}
+            rows.append(row)
+        return rows
 
 
 @dataclass(frozen=True)
@@ -192,6 +231,8 @@ def decide(curve: Curve, *, law: DimensionLaw = FINAL) -> Estimate:
     """The estimate from the curves alone."""
     errors, distances = tuple(curve.errors()), tuple(curve.distances())
     nothing = Estimate(None, None, "cannot tell", None, {}, errors, distances, (), labels=curve.labels)
+    more = {"typical_errors": tuple(curve.typical_errors()), "accuracies": tuple(curve.accuracies())}
+    nothing = replace(nothing, **more)  # type: ignore[arg-type]  # mypy expects one type for all fields
     if len(errors) < 2:
         reason = f"models of only {len(errors)} head counts were trained without diverging; two are needed."
         return replace(nothing, reasons=(reason,))
@@ -205,7 +246,7 @@ def decide(curve: Curve, *, law: DimensionLaw = FINAL) -> Estimate:
     probabilities = law.probabilities(curve)
     interval = _interval(probabilities)
     nothing = replace(nothing, interval=interval, probabilities=probabilities)
-    dimension = max(probabilities, key=lambda heads: probabilities[heads])
+    dimension = nothing.likeliest
     if interval[1] - interval[0] >= WIDEST:
         reason = f"the curves fit any D from {interval[0]} to {interval[1]}. More data may help."
         return replace(nothing, reasons=(reason,))
@@ -239,6 +280,7 @@ def unsure(found: Estimate, reason: str) -> Estimate:
         verdict="cannot tell",
         recommended_heads=None,
         pools=False,
+        deciding="",
         reasons=(reason, *found.reasons),
     )
 
@@ -294,17 +336,18 @@ def _why_more(dimension: int, recommended: int, errors: tuple[Point, ...]) -> tu
     of = {point.heads: point.value for point in errors}
     return (
         f"{dimension} head{'s hold' if dimension > 1 else ' holds'} what must be retrieved, but the error "
-        f"is {of[dimension]:.1e} with {dimension} and {of[recommended]:.1e} with {recommended}.",
+        f"is {scientific(of[dimension])} with {dimension} and {scientific(of[recommended])} with "
+        f"{recommended}.",
     )
 
 
 def _reason(dimension: int, errors: tuple[Point, ...], distances: tuple[Point, ...]) -> str:
     place = [point.heads for point in distances].index(dimension)
     if place == 0:
-        return f"its error is {errors[0].value:.1e}, and more heads bring no significant improvement."
+        return f"its error is {scientific(errors[0].value)}, and more heads bring no significant improvement."
     before, here = distances[place - 1], distances[place]
     return (
         f"from {before.heads} to {here.heads} heads the distance from models with more heads than needed "
-        f"falls {before.value / here.value:,.0f}-fold, from {before.value:.1e} to {here.value:.1e}; further "
-        "heads bring no significant fall."
+        f"falls {fold(before.value, here.value)}, from {scientific(before.value)} to "
+        f"{scientific(here.value)}; further heads bring no significant fall."
     )

@@ -8,7 +8,8 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from headcount.report.theme import INK, plain, scientific
+from headcount.report.theme import INK, plain
+from headcount.results.numbers import scientific
 
 COLOURS = {
     "learnt": "#2d6ee1",

@@ -25,11 +25,11 @@ from headcount.report.theme import (
     mark_dimension,
     outlined,
     plain,
-    scientific,
     written_in,
 )
 from headcount.results.cells import CELL, Section, cell_table, only_section, sections, selected_members
 from headcount.results.files import write_whole
+from headcount.results.numbers import scientific
 
 PLOT_HEIGHT = 380
 ROW_HEIGHT = 30

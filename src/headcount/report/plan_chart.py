@@ -9,7 +9,7 @@ import altair as alt
 from headcount.report.rendering import rendered
 from headcount.report.theme import INK, calm, head_colours
 from headcount.results.files import write_whole
-from headcount.theory.plan import EXPLAINED, Behind
+from headcount.theory.plan import EXPLAINED, Behind, SizedShape
 from headcount.theory.plan_answer import PlanAnswer
 from headcount.theory.shape import Shape
 from headcount.version import __version__
@@ -106,6 +106,7 @@ def write_plan(answer: PlanAnswer, path: Path, *, command: str) -> None:
         title=f"Which D does this {named} model reach?" if named else "Which shapes reach this D?",
         findings=[answer.sentence],
         answer=answer,
+        rows=[_row(each, answer.dimension) for each in answer.shapes if answer.dimension is not None],
         trained=charts[0],
         constructed=charts[1],
         explained=EXPLAINED,
@@ -113,6 +114,14 @@ def write_plan(answer: PlanAnswer, path: Path, *, command: str) -> None:
         facts=[("version", __version__)],
     )
     write_whole(path, lambda file: file.write(page.encode()))
+
+
+def _row(found: SizedShape, dimension: int) -> tuple[str, ...]:
+    """The cells of a shape in the table."""
+    shape, costs = found.shape, found.costs
+    numbers = (shape.layers, shape.heads, shape.kv_heads, shape.head_dim, found.width)
+    spent = (costs.parameters, costs.multiply_adds, costs.cache)
+    return (*(f"{each:,}" for each in (*numbers, *spent)), found.law(dimension), found.how_sure(dimension))
 
 
 def _heads(answer: PlanAnswer) -> list[int]:

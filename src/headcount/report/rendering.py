@@ -10,8 +10,8 @@ import jinja2
 import pandas as pd
 import vl_convert
 
-from headcount.report.theme import scientific
 from headcount.results.files import write_whole
+from headcount.results.numbers import scientific
 from headcount.validation import expected
 
 PIXELS_PER_INCH = 192

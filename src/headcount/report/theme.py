@@ -1,4 +1,4 @@
-"""How every chart looks: colours, text, axes, and how an error is written and placed.
+"""How every chart looks: colours, text, axes, and how an error is placed.
 
 One colour per number of heads: amber to red below D, sky to indigo from D on. Each ramp darkens with h, so it
 reads as ordered; warm against cool is the one contrast that every common form of colour blindness keeps. All
@@ -68,20 +68,6 @@ def _ramp(stops: Sequence[Colour], *, steps: int) -> list[str]:
     at = np.linspace(0, len(stops) - 1, steps)
     channels = [np.interp(at, range(len(stops)), channel) for channel in zip(*stops, strict=True)]
     return [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in np.rint(channels).astype(int).T]
-
-
-def scientific(value: float) -> str:
-    """Two digits and a short exponent, as on the axes of the charts.
-
-    >>> scientific(0.00031), scientific(1), scientific(0), scientific(float("nan"))
-    ('3.1e-4', '1.0e+0', '0', '–')
-    """
-    if math.isnan(value):
-        return "–"
-    if value == 0:
-        return "0"
-    digits, exponent = f"{value:.1e}".split("e")
-    return f"{digits}e{int(exponent):+d}"
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import pandas as pd
 
 from headcount.report.panel import Panel, panel_chart
 from headcount.report.rendering import facts, rendered
-from headcount.report.theme import scientific
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import Item
 from headcount.results.files import write_whole
+from headcount.results.numbers import scientific
 
 if TYPE_CHECKING:
     from headcount.report.map_panel import MapPanel

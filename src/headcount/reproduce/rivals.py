@@ -6,6 +6,7 @@ from headcount.report.panel import Panel
 from headcount.reproduce.claims import STATISTICS, Verdict, errors_by, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe, maxima
+from headcount.results.numbers import scientific
 from headcount.trials.grid import Grid
 
 D = 4
@@ -66,7 +67,8 @@ def _no_size_makes_up(frame: pd.DataFrame) -> Verdict:
     worst = max(enough, key=lambda size: enough[size].max())
     least, most = float(fewer[best].min()), float(enough[worst].max())
     claim = f"no head size makes up for a head: the best seed of h = {D - 1} loses to the worst of h = {D}"
-    return Verdict(claim, least > most, f"{least:.1e} (n = {best}) against {most:.1e} (n = {worst})")
+    evidence = f"{scientific(least)} (n = {best}) against {scientific(most)} (n = {worst})"
+    return Verdict(claim, least > most, evidence)
 
 
 def _table(frame: pd.DataFrame) -> pd.DataFrame:

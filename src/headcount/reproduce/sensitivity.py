@@ -13,6 +13,7 @@ from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe, maxima
 from headcount.reproduce.table import TABLE_2, TABLE_3, TABLE_5, Published
 from headcount.reproduce.table5 import TWO_LAYERS, shorter
+from headcount.results.numbers import scientific
 from headcount.trials.grid import Grid
 
 D = 4
@@ -110,7 +111,7 @@ def _visible(family: str, table: pd.DataFrame) -> Verdict:
     )
     claim = f"{family}: the error falls at least 30-fold at D for every value, by minimum and by median"
     below = errors["min"][D - 1]
-    spread = f"minimum at h = {D - 1} from {below.min():.1e} to {below.max():.1e}"
+    spread = f"minimum at h = {D - 1} from {scientific(below.min())} to {scientific(below.max())}"
     holds = all((found >= 30).all() for found in folds.values())
     return Verdict(claim, holds, f"folds {evidence}; {spread}")
 
@@ -119,9 +120,9 @@ def _reached(family: str, table: pd.DataFrame, heads: int, length: int, paper: P
     """Whether the paper's number, which the recipe misses, lies within what this family spans."""
     claim = f"{family}: our minima with h = {heads} span the number of {paper.name} at T = {length}"
     errors = table[table["heads"] == heads]["min"]
-    evidence = f"from {errors.min():.1e} to {errors.max():.1e}"
     target = paper.errors[heads, length]
-    return Verdict(claim, bool(errors.min() <= target <= errors.max()), f"{target:.1e}; ours {evidence}")
+    evidence = f"{scientific(target)}; ours from {scientific(errors.min())} to {scientific(errors.max())}"
+    return Verdict(claim, bool(errors.min() <= target <= errors.max()), evidence)
 
 
 ITEM = Item(

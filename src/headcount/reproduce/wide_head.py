@@ -11,6 +11,7 @@ from headcount.report.panel import Panel
 from headcount.reproduce.claims import Verdict, errors_by, errors_of, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe, maxima
+from headcount.results.numbers import scientific
 from headcount.trials.grid import Grid
 
 D = 4
@@ -53,9 +54,10 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
             continue
         best = min(wide, key=np.median)
         evidence = (
-            f"medians n = 8: {np.median(one[8]):.1e}, n ≥ T·d: {np.median(best):.1e}, D heads of 8: "
-            f"{np.median(several):.1e}; lowest seed of n ≥ T·d {np.min(wide):.1e}, highest of D heads "
-            f"{several.max():.1e}, {len(several)} seeds"
+            f"medians n = 8: {scientific(np.median(one[8]))}, n ≥ T·d: {scientific(np.median(best))}, "
+            f"D heads of 8: {scientific(np.median(several))}; lowest seed of n ≥ T·d "
+            f"{scientific(np.min(wide))}, highest of D heads {scientific(several.max())}, "
+            f"{len(several)} seeds"
         )
         verdicts.append(Verdict(claim, bool(np.min(wide) <= 10 * several.max()), evidence))
     return verdicts

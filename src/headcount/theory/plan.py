@@ -250,12 +250,6 @@ def in_a_sentence(dimension: int, depths: Sequence[Depth]) -> str:
     return f"D = {dimension} takes {', '.join(others)}{' or ' * bool(others)}{last}."
 
 
-MEASURED = (
-    "D was measured with one layer, and the recommendation is for one layer. Heads that D takes in deeper "
-    "models (`headcount plan` has their costs):"
-)
-
-
 def heads_by_layers(dimension: int) -> dict[str, Any]:
     """The heads that D takes at each usual depth, for an encoder and for a decoder: `estimate.json`.
 
@@ -270,30 +264,6 @@ def heads_by_layers(dimension: int) -> dict[str, Any]:
             for name in ("encoder", "decoder")
         },
     }
-
-
-def heads_table(shapes: dict[str, Any]) -> tuple[list[tuple[str, ...]], str]:
-    """What `heads_by_layers` found, one row per way to read a model, and what the marks mean.
-
-    >>> heads_table(heads_by_layers(3))[0][1]
-    ('decoder, last token', '3', '2', '1~', '1~', '1~')
-    """
-    names = {"encoder": "encoder, every layer", "decoder": "decoder, last token"}
-    rows = [(named, *map(_cell, shapes[name])) for name, named in names.items()]
-    marks = {
-        "~": "~ guessed: nothing so large was trained",
-        "(": "in brackets: fewer heads, for which weights exist",
-        "–": "–: no such shape is known",
-    }
-    written = "".join(cell for row in rows for cell in row[1:])
-    return rows, "; ".join(meaning for mark, meaning in marks.items() if mark in written)
-
-
-def _cell(row: dict[str, Any]) -> str:
-    if row["heads"] is None:
-        return "–" if row["constructed_heads"] is None else f"({row['constructed_heads']})"
-    fewer = f" ({row['constructed_heads']})" if row["constructed_heads"] < row["heads"] else ""
-    return f"{row['heads']}{'~' * (row['behind'] == 'guessed')}{fewer}"
 
 
 def _heads(depth: Depth) -> dict[str, Any]:

@@ -1,0 +1,65 @@
+"""From the answer to what to type: `num_heads` for every usual depth, and what D does not tell."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from headcount.estimate.num_heads import READINGS
+from headcount.estimate.verdict import Estimate
+
+GUESSED = "~"
+NOT_TOLD = (
+    "D does not tell the width or the training: d_model must hold what a token carries, and heads do not "
+    "make up for too few samples or steps.",
+    "D is that of one output for a sequence. A model with an output at every token needs the heads of its "
+    "hardest token: estimate that output.",
+)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Rows of layers, encoder and decoder, under a heading, with what the marks and the columns mean."""
+
+    heading: str
+    rows: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...]
+
+
+def advice_of(found: Estimate) -> Advice | None:
+    """What to type as num_heads; None where D is unknown."""
+    shapes = found.evidence.get("shapes")
+    if shapes is None:
+        return None
+    d_model = shapes.get("d_model")
+    width = "" if d_model is None else f", with d_model={d_model}"
+    cells = [
+        (str(encoder["layers"]), *(_cell(found, row) for row in (encoder, decoder)))
+        for encoder, decoder in zip(*(shapes[reading] for reading in READINGS), strict=True)
+    ]
+    different = {cell.rstrip(f" {GUESSED}") for row in cells for cell in row[1:]}
+    if len(different) == 1:
+        return Advice(f"Type {different.pop()}{width}, at any depth.", (), ())
+    return Advice(f"What to type, by the layers of your model{width}:", tuple(cells), _notes(found, cells))
+
+
+def _cell(found: Estimate, row: dict[str, Any]) -> str:
+    """The recommendation is for one layer; deeper models take what D takes there."""
+    shapes, one_layer = found.evidence["shapes"], row["layers"] == 1
+    if "d_model" in shapes:
+        heads = (shapes if one_layer else row)["num_heads"]
+    else:
+        heads = found.recommended_heads if one_layer else row["heads"]
+    return "–" if heads is None else f"num_heads={heads}{f' {GUESSED}' * (row['behind'] == 'guessed')}"
+
+
+def _notes(found: Estimate, cells: list[tuple[str, ...]]) -> tuple[str, ...]:
+    notes = [
+        "D was measured with one layer; deeper models share the work (headcount plan has their costs). "
+        "Encoder: its class token reads in every layer; if it reads in the last one only, take the decoder's."
+    ]
+    if found.dimension is not None and found.recommended_heads != found.dimension:
+        notes.append(f"With one layer the error is clearly lower than with D = {found.dimension} heads.")
+    if "d_model" not in found.evidence["shapes"]:
+        notes.append("If that does not divide your d_model, take the next number that does.")
+    if any(GUESSED in cell for row in cells for cell in row):
+        notes.append(f"{GUESSED} guessed: nothing so large was trained.")
+    return tuple(notes)

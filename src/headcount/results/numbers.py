@@ -1,0 +1,31 @@
+"""How measured numbers are written, in sentences, tables and on the axes of charts alike."""
+
+import math
+
+MAX_FOLD = 1_000_000  # beyond, the smaller of the two is next to nothing and the ratio says no more
+
+
+def scientific(value: float) -> str:
+    """Two digits and a short exponent.
+
+    >>> scientific(0.00031), scientific(1), scientific(0), scientific(float("nan"))
+    ('3.1e-4', '1.0e+0', '0', '–')
+    """
+    if math.isnan(value):
+        return "–"
+    if value == 0:
+        return "0"
+    digits, exponent = f"{value:.1e}".split("e")
+    return f"{digits}e{int(exponent):+d}"
+
+
+def fold(before: float, after: float) -> str:
+    """How many times the one is the other.
+
+    >>> fold(0.03, 0.012), fold(155, 1), fold(0.3, 0)
+    ('2.5-fold', '155-fold', 'more than a million-fold')
+    """
+    if before > MAX_FOLD * after:
+        return "more than a million-fold"
+    ratio = before / after if after else 1.0
+    return f"{ratio:.1f}-fold" if ratio < 9.95 else f"{ratio:,.0f}-fold"
