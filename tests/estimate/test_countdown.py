@@ -7,7 +7,14 @@ from small_study import small_study, train
 
 from headcount.errors import InvalidInput
 from headcount.estimate import countdown
-from headcount.estimate.countdown import PRIOR_SECONDS, Countdown, about, check_minutes
+from headcount.estimate.countdown import (
+    ANSWER_SECONDS,
+    PRIOR_SECONDS,
+    STAGE_SECONDS,
+    Countdown,
+    about,
+    check_minutes,
+)
 from headcount.running.executor import Advanced, Planned
 from headcount.trials.pack import Pack
 
@@ -41,13 +48,14 @@ def test_what_is_left_follows_from_what_a_step_has_taken(tmp_path, clock):
     stage = next(seen.stages())
     after = seen.study.likely_after(stage)
     modelled = sum(trial.training.steps for trial in (*stage.trials, *after)) / 20
-    assert seen.seconds_left == pytest.approx(modelled)
+    besides = (len(seen.study.kinds_of_stages) - 1) * STAGE_SECONDS["cpu"] + ANSWER_SECONDS
+    assert seen.seconds_left == pytest.approx(modelled + besides)
     seen.note(Planned((), {}))
     clock.now += 300.0  # ten times what the model gives to the whole stage
-    assert seen.seconds_left == pytest.approx(modelled), "nothing is made yet: it is compiling"
+    assert seen.seconds_left == pytest.approx(modelled + besides), "nothing is made yet: it is compiling"
     seen.note(advanced(stage, 1.0))
     left = sum(trial.training.steps for trial in after) / 20
-    assert seen.seconds_left == pytest.approx(left * (300 + PRIOR_SECONDS) / (30 + PRIOR_SECONDS))
+    assert seen.seconds_left == pytest.approx(left * (300 + PRIOR_SECONDS) / (30 + PRIOR_SECONDS) + besides)
     assert seen.fraction == pytest.approx(1.0)
     assert seen.best == "validation error, share of the variance: 2.5e-1 at best"
 

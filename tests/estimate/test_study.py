@@ -24,15 +24,18 @@ def test_a_study_resumes_wherever_it_was_stopped(tmp_path):
     def asked():
         return small_study(tmp_path / "one", positions=True)
 
-    stages = []
+    stages, numbers = [], []
     while (stage := asked().next_stage()) is not None:  # one member at a time, a fresh look after each
         stages.append(stage.name)
+        numbers.append(stage.number)
+        assert stage.reason
         for trial in stage.trials:
             train(asked(), Stage(stage.name, (trial,)))
     whole = small_study(tmp_path / "two", positions=True)
     train_all(whole)
     assert len(set(stages)) == len(stages), "two stages have one name"
-    assert stages[:2] == ["Do positions help?", "A first look at all head counts"]
+    assert numbers == sorted(numbers) and numbers[-1] <= len(asked().kinds_of_stages)
+    assert stages[:2] == ["With and without positions", "A first look at all head counts"]
     assert "A closer look at 1, 2 and 3 heads" in stages
     apart, together = estimate_of(asked()), estimate_of(whole)
     ratios = [a.value / b.value for a, b in zip(apart.errors, together.errors, strict=True)]

@@ -68,7 +68,7 @@ class HeadCount:
     - `d_model`: width of your own model; `estimate_` then has the next `num_heads` that divides it.
     - `steps`: training steps of each member in the final sweep, a multiple of 100; None means 8,000 (12,000
       on a GPU). Fewer are faster and less reliable.
-    - `quick`: whether a quarter of those steps, from one start, will do: a fifth of the time, less is sure.
+    - `quick`: whether a quarter of those steps, from one start, will do; the answer says so.
     - `minutes`: answer within so many, from what fits into them; None takes the time that it takes.
     - `random_state`: seed of the splits and of the members. An int makes `fit` reproducible; None draws a new
       seed each time, a NumPy RandomState or Generator provides one.

@@ -24,6 +24,22 @@ def _option(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, show_default=False, rich_help_panel="How DATA is read")
 
 
+DModel = Annotated[
+    int | None,
+    typer.Option(
+        help="Width of your own model: adds the next num_heads that divides it.",
+        min=1,
+        max=MAX_D_MODEL,
+        show_default=False,
+    ),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="A quarter of the steps; the answer says so.")]
+Minutes = Annotated[
+    float | None,
+    typer.Option(help="Answer within so many minutes, from what fits into them.", show_default=False),
+]
+
+
 def estimate(
     data: Annotated[
         Path | None,
@@ -54,19 +70,9 @@ def estimate(
         bool, typer.Option("--positions/--no-positions", help="Let members see the position of a token.")
     ] = True,
     max_heads: Annotated[int, typer.Option(help="The largest number of heads to try.", min=3, max=32)] = 8,
-    d_model: Annotated[
-        int | None,
-        typer.Option(
-            help="Width of your model: adds the next num_heads that divides it.", min=1, max=MAX_D_MODEL
-        ),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A quarter of the steps: a guess in a fifth of the time.")
-    ] = False,
-    minutes: Annotated[
-        float | None,
-        typer.Option(help="Answer within so many minutes, from what fits into them.", show_default=False),
-    ] = None,
+    d_model: DModel = None,
+    quick: Quick = False,
+    minutes: Minutes = None,
     seed: Annotated[int, typer.Option(help="Seed of the splits and of the members.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:

@@ -152,19 +152,25 @@ class LiveGrid:
     def draw(self) -> RenderableType:
         """One line of progress, and the grids below it."""
         tables = [
-            self._table(f"{task}, D = {dimension}" if dimension else task, cells, lengths)
+            self._table(self._title(task, dimension), cells, lengths)
             for (task, dimension), cells in self.grids.items()
             for lengths in self._fitting(sorted({length for _, length in cells}))
         ]
         # On top, where a low terminal does not cut it off.
         return Group(*self._progress_lines(), Columns(tables, padding=(0, 1)))
 
+    def _title(self, task: str, dimension: int) -> str | None:
+        """The task; of a user's own data there is but one, and its lines say more."""
+        if self.countdown is not None:
+            return None
+        return f"{task}, D = {dimension}" if dimension else task
+
     def _fitting(self, lengths: list[int]) -> list[list[int]]:
         """The lengths in runs that fit the width of the terminal side by side."""
         fitting = max(1, (self.console.width - 10) // CELL_WIDTH)
         return [lengths[start : start + fitting] for start in range(0, len(lengths), fitting)]
 
-    def _table(self, title: str, cells: dict[tuple[int, int], Cell], lengths: list[int]) -> Table:
+    def _table(self, title: str | None, cells: dict[tuple[int, int], Cell], lengths: list[int]) -> Table:
         table = Table(title=title, title_justify="left", title_style="bold")
         table.add_column("heads", justify="right")
         for length in lengths:

@@ -27,12 +27,9 @@ class Budget:
         >>> Budget(quick=True, steps=2_000, usual_steps=8_000, complete=False).note
         'Trained quickly: 2,000 of 8,000 steps.'
         """
-        if self.complete:
+        if self.complete or not self.steps:
             return ""
-        share = f"{self.steps:,} of {self.usual_steps:,} steps"
-        up = f"the time was up before this stage: {self.not_begun}." if self.not_begun else ""
-        if not self.steps:
-            return up[:1].upper() + up[1:]
-        if self.steps == self.usual_steps:
-            return up[:1].upper() + up[1:]
-        return f"Trained {'quickly' if self.quick else 'briefly'}: {share}{'; ' + up if up else '.'}"
+        how = "quickly" if self.quick else "briefly"
+        share = f"Trained {how}: {self.steps:,} of {self.usual_steps:,} steps."
+        up = f"The time was up before this stage: {self.not_begun}." if self.not_begun else ""
+        return " ".join([share] * (self.quick or self.steps < self.usual_steps) + [up]).strip()

@@ -14,10 +14,9 @@ from headcount.trials.trial import TaskTrial
 from headcount.validation import check_number
 
 MAX_MINUTES = 100_000
-FOR_THE_ANSWER = 0.1  # of the minutes: evidence and page come after the training
-PRIOR_SECONDS = (
-    5.0  # of training for which the rough model of this machine counts as much as what is measured
-)
+STAGE_SECONDS = {"cpu": 5.0, "gpu": 10.0}  # of compiling
+ANSWER_SECONDS, ANSWER_SHARE = 10.0, 0.25  # for evidence and page; of a few seconds no more than this share
+PRIOR_SECONDS = 5.0  # after so much training the rough model of a machine counts half
 
 
 def check_minutes(name: str, minutes: object) -> float | None:
@@ -38,12 +37,15 @@ class Countdown:
         self.study = study
         self.stage: Stage | None = None
         self.not_begun: str | None = None
-        self._clock, self._began = clock, clock()
-        self._deadline = None if minutes is None else self._began + 60 * minutes * (1 - FOR_THE_ANSWER)
+        self._clock = clock
+        seconds = 60 * (minutes or 0.0)
+        ends = clock() + seconds - min(ANSWER_SECONDS, ANSWER_SHARE * seconds)
+        self._deadline = None if minutes is None else ends
         self._all: dict[str, float] = {}
         self._made: dict[str, float] = {}
         self._errors: dict[str, float] = {}
-        self._stage_began = self._began
+        self._stage_began = clock()
+        self._stages_later = 0
         self._took = self._modelled = self._before = self._later = 0.0
 
     def stages(self) -> Iterator[Stage]:
@@ -102,7 +104,8 @@ class Countdown:
     @property
     def seconds_left(self) -> float:
         """Of all stages that are likely to come, as far as there is time for them."""
-        seconds = self._seconds(self._left + self._later)
+        compiling = STAGE_SECONDS[this_machine().kind] * self._stages_later
+        seconds = self._seconds(self._left + self._later) + compiling + ANSWER_SECONDS
         return seconds if self._deadline is None else min(seconds, max(0.0, self._deadline - self._clock()))
 
     @property
@@ -128,6 +131,7 @@ class Countdown:
         self._all = {trial.id: modelled_seconds(trial) for trial in stage.trials}
         self._finish(self.study.finished_of(stage))
         self._later = sum(map(modelled_seconds, self.study.likely_after(stage)))
+        self._stages_later = len(self.study.kinds_of_stages) - stage.number
         self._before, self._stage_began = self._done, self._clock()
 
     def _finish(self, errors: Mapping[str, float]) -> None:
@@ -141,7 +145,8 @@ class Countdown:
 
     @property
     def _fits(self) -> bool:
-        return self._deadline is None or self._clock() + self._seconds(self._left) <= self._deadline
+        needed = STAGE_SECONDS[this_machine().kind] + self._seconds(self._left)
+        return self._deadline is None or self._clock() + needed <= self._deadline
 
     @property
     def _done(self) -> float:

@@ -337,7 +337,7 @@ class Study:
             for kind in kinds
             for trial in replace(quick, positions=kind).trials(self.data, (quick.max_heads,), seed=self.seed)
         ]
-        return Stage("Do positions help?", tuple(trials), "they are used only where they do")
+        return Stage("With and without positions", tuple(trials), "they are used only where they help")
 
     @property
     def _recipe(self) -> MemberRecipe:
