@@ -78,8 +78,9 @@ def _table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _fold(what: str, table: pd.DataFrame, below: int) -> Verdict:
     errors = table.set_index("heads")[list(STATISTICS)]
-    folds = errors.loc[below] / errors.loc[D]
-    evidence = ", ".join(f"{words} {fold(folds[name], 1)}" for name, words in STATISTICS.items())
+    folds = (errors.loc[below] / errors.loc[D]).to_numpy(float)
+    named = zip(STATISTICS.values(), folds.tolist(), strict=True)
+    evidence = ", ".join(f"{words} {fold(ratio, 1)}" for words, ratio in named)
     claim = f"{what} the error falls at least 100-fold, by any statistic"
     return Verdict(claim, bool((folds >= 100).all()), f"{evidence}; {table['seeds'].min():.0f} seeds")
 
