@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ from headcount.api.head_count import HeadCount, NotFittedError, not_fitted_error
 from headcount.api.parameters import seed_of
 from headcount.api.progress import FitProgress, is_interactive
 from headcount.errors import DataWarning, InvalidInput, StorageError
+from headcount.estimate.members import Stage
 from headcount.results.store import read_results
 from headcount.tasks.library import max_sum
 
@@ -54,7 +56,10 @@ def fitted(tmp_path_factory) -> HeadCount:
     out = tmp_path_factory.mktemp("kept") / "new"
     with contextlib.redirect_stderr(io.StringIO()) as printed:
         asked = HeadCount(**QUICK, out=out, verbose=True).fit(X, Y)
-    assert "A first look at all head counts" in printed.getvalue() and "100%" in printed.getvalue()
+    read, *stages = printed.getvalue().splitlines()
+    assert read.startswith("400 sequences") and len(set(stages)) == len(stages) >= 2
+    assert stages[0].startswith("Stage 1 of at most 4: A first look at all head counts, because ")
+    assert all(re.search(r", because .*; about .* left in all$", line) for line in stages)
     return asked
 
 
@@ -245,6 +250,25 @@ def test_progress_is_shown_where_somebody_watches(monkeypatch):
     shell = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1))
     monkeypatch.setitem(sys.modules, "IPython", shell)
     assert is_interactive()
+
+
+def test_bars_say_why_a_stage_is_trained_and_how_long_all_takes(monkeypatch):
+    countdown = SimpleNamespace(
+        stage=Stage("A look", (), "it is the first"),
+        title="Stage 1 of at most 2: A look",
+        time_left="about 2 min left in all",
+        best="validation error, share of the variance: 1.0e-1 at best",
+        fraction=0.5,
+        note=lambda event: None,
+    )
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal
+    with contextlib.redirect_stderr(io.StringIO()) as printed, FitProgress(countdown, shown=True) as progress:
+        progress.begin()
+        progress.note(None)
+        progress.refresh()
+    drawn = printed.getvalue()
+    for text in (countdown.title, "50%", "about 2 min left in all: it is the first", countdown.best):
+        assert text in drawn
 
 
 def test_a_task_is_sampled_at_half_the_length_too():

@@ -72,7 +72,7 @@ class HeadCount:
     - `minutes`: answer within so many, from what fits into them; None takes the time that it takes.
     - `random_state`: seed of the splits and of the members. An int makes `fit` reproducible; None draws a new
       seed each time, a NumPy RandomState or Generator provides one.
-    - `verbose`: whether to show a progress bar; "auto" shows it in a terminal or a notebook.
+    - `verbose`: whether to show progress; "auto" shows it in a terminal or a notebook.
 
     What `fit` learns:
 
@@ -253,7 +253,7 @@ class HeadCount:
         countdown = Countdown(study, minutes=minutes)
         with FitProgress(countdown, shown=self._shown) as progress:
             for stage in countdown.stages():
-                progress.begin(stage)
+                progress.begin()
                 # Closed even where a traceback keeps it alive: after Ctrl-C in a notebook the folder is free.
                 with closing(run(stage.trials, study.store, keep_models=True)) as events:
                     for event in events:

@@ -1,21 +1,25 @@
-"""Progress of `fit`, in a terminal or a notebook."""
+"""Progress of `fit`: bars in a terminal or a notebook that can draw them, otherwise a line for each stage."""
 
 import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.text import Text
 
 from headcount.estimate.countdown import Countdown
-from headcount.estimate.members import Stage
 from headcount.running.executor import Event
 
 
 def is_interactive() -> bool:
     """Whether somebody is watching: standard error is a terminal, or this is a notebook."""
+    return _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def _in_notebook() -> bool:
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return hasattr(shell, "kernel") or (sys.stderr is not None and sys.stderr.isatty())
+    return hasattr(shell, "kernel")
 
 
 class FitProgress(Progress):
@@ -24,11 +28,17 @@ class FitProgress(Progress):
     def __init__(self, countdown: Countdown, *, shown: bool) -> None:
         self.countdown = countdown
         columns = TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn()
-        super().__init__(*columns, console=Console(stderr=True), disable=not shown)
+        console = Console(stderr=True)
+        # Rich draws in a notebook by widgets alone.
+        drawn = find_spec("ipywidgets") is not None if _in_notebook() else console.is_terminal
+        self._in_lines = shown and not drawn
+        super().__init__(*columns, console=console, disable=not (shown and drawn))
 
-    def begin(self, stage: Stage) -> None:
-        """Add the bar of a stage."""
+    def begin(self) -> None:
+        """Add the bar, or print the line, of the stage that begins."""
         self._bar = self.add_task(self.countdown.title, total=1.0)
+        if self._in_lines:
+            print(self.countdown.line, file=sys.stderr, flush=True)
 
     def note(self, event: Event) -> None:
         """Move the bar of the current stage."""
