@@ -9,13 +9,18 @@ from headcount.results.numbers import scientific
 
 def estimated(name: str) -> str:
     found = read_json(f"{name}.json")
-    lines = [*textwrap.wrap(found["sentence"], 100), ""]
+    lines = textwrap.wrap(found["sentence"], 100) + textwrap.wrap(found["deciding"], 100)
     distances = {row["heads"]: row["value"] for row in found["evidence"]["sweep"]["distances"]}
-    lines += [
-        f"h = {row['heads']}   error {scientific(row['error'])}   "
-        f"distance {scientific(distances[row['heads']])}"
-        for row in found["curve"]
-    ]
+    curve = {row["heads"]: row for row in found["curve"]}
+    lines.append("")
+    for heads in (row["heads"] for row in found["evidence"]["early"]["curve"]):
+        if heads in curve:
+            row = curve[heads]
+            right = f"   accuracy {row['accuracy']:.1%}" if "accuracy" in row else ""
+            measured = f"error {scientific(row['error'])}{right}   distance {scientific(distances[heads])}"
+        else:
+            measured = "not trained in full"
+        lines.append(f"h = {heads}   {measured}")
     text = "\n".join(lines)
     return f"```\n{text}\n```\n\n({found['seconds']:.0f} s on {found['machine']}.)"
 

@@ -300,7 +300,8 @@ class HeadCount:
         """For notebooks: the answer, and the curves that decide it as a picture."""
         if "estimate_" not in vars(self):
             return f"<p>{escape(repr(self))}</p>"
-        text = f"<p>{escape(self.estimate_.sentence)}</p>"
+        said = (self.estimate_.sentence, self.estimate_.deciding)
+        text = "".join(f"<p>{escape(line)}</p>" for line in said if line)
         if not self.estimate_.errors:
             return text
         from headcount.report.deciding_chart import deciding_chart

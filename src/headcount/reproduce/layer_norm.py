@@ -11,6 +11,7 @@ from headcount.report.panel import Panel
 from headcount.reproduce.claims import STATISTICS, Verdict, change_with_length, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe, maxima
+from headcount.results.numbers import fold
 from headcount.trials.grid import Grid
 
 D = 3
@@ -73,7 +74,7 @@ def _falls_most(table: pd.DataFrame, claim: str, heads: int) -> Verdict:
 
 
 def _largest(folds: "pd.Series[float]") -> str:
-    return f"{folds.max():,.0f}-fold to h = {folds.idxmax()}"
+    return f"{fold(folds.max(), 1)} to h = {folds.idxmax()}"
 
 
 ITEM = Item(

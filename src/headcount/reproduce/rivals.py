@@ -6,7 +6,7 @@ from headcount.report.panel import Panel
 from headcount.reproduce.claims import STATISTICS, Verdict, errors_by, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe, maxima
-from headcount.results.numbers import scientific
+from headcount.results.numbers import fold, scientific
 from headcount.trials.grid import Grid
 
 D = 4
@@ -78,8 +78,9 @@ def _table(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _fold(what: str, table: pd.DataFrame, below: int) -> Verdict:
     errors = table.set_index("heads")[list(STATISTICS)]
-    folds = errors.loc[below] / errors.loc[D]
-    evidence = ", ".join(f"{words} {folds[name]:,.0f}-fold" for name, words in STATISTICS.items())
+    folds = (errors.loc[below] / errors.loc[D]).to_numpy(float)
+    named = zip(STATISTICS.values(), folds.tolist(), strict=True)
+    evidence = ", ".join(f"{words} {fold(ratio, 1)}" for words, ratio in named)
     claim = f"{what} the error falls at least 100-fold, by any statistic"
     return Verdict(claim, bool((folds >= 100).all()), f"{evidence}; {table['seeds'].min():.0f} seeds")
 

@@ -20,12 +20,12 @@ def scientific(value: float) -> str:
 
 
 def fold(before: float, after: float) -> str:
-    """How many times the one is the other.
+    """How many times the one is the other, to two digits: a ratio of errors is not known better.
 
-    >>> fold(0.03, 0.012), fold(155, 1), fold(0.3, 0)
-    ('2.5-fold', '155-fold', 'more than a million-fold')
+    >>> fold(0.03, 0.012), fold(1553, 1), fold(0.3, 0)
+    ('2.5-fold', '1,600-fold', 'more than a million-fold')
     """
     if before > MAX_FOLD * after:
         return "more than a million-fold"
-    ratio = before / after if after else 1.0
-    return f"{ratio:.1f}-fold" if ratio < 9.95 else f"{ratio:,.0f}-fold"
+    ratio = float(f"{before / after:.1e}") if after else 1.0
+    return f"{ratio:.1f}-fold" if ratio < 10 else f"{ratio:,.0f}-fold"

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from headcount.results.cells import Section, sections, selected_members
+from headcount.results.numbers import fold
 
 CLEAR_FALL = 10.0
 
@@ -35,10 +36,10 @@ class Transition:
         place = f"at {_count(self.heads)}" if next_door else f"between {self.below} and {_count(self.heads)}"
         if not self.clear:
             return (
-                f"{self.task}: no transition; the largest fall of the error is {self.fall:.1f}-fold, {place}."
+                f"{self.task}: no transition; the largest fall of the error is {fold(self.fall, 1)}, {place}."
             )
         found = f"D = {self.heads}" if next_door else f"{self.below} < D ≤ {self.heads}"
-        return f"{self.task}: the error falls {_rounded(self.fall)}-fold {place}: {found}{self._agreement()}."
+        return f"{self.task}: the error falls {fold(self.fall, 1)} {place}: {found}{self._agreement()}."
 
     def _agreement(self) -> str:
         if self.dimension is None:
@@ -70,9 +71,3 @@ def _largest_fall(section: Section) -> Transition | None:
 
 def _count(heads: int) -> str:
     return "1 head" if heads == 1 else f"{heads} heads"
-
-
-def _rounded(fall: float) -> str:
-    """Two significant digits: a ratio of errors is not known better."""
-    digits = 1 - int(np.floor(np.log10(fall)))
-    return f"{round(fall, digits):,.0f}"
