@@ -40,9 +40,9 @@ def outside_code(text: str, change: Callable[[str], str]) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of all headings, as GitHub makes them.
+    r"""The anchors of all headings, as GitHub makes them.
 
-    >>> sorted(anchors("# What is `h`?\\n\\n## Twice\\n\\n## Twice"))
+    >>> sorted(anchors("# What is `h`?\n\n## Twice\n\n## Twice"))
     ['twice', 'twice-1', 'what-is-h']
     """
     found: dict[str, int] = {}
@@ -50,7 +50,8 @@ def anchors(text: str) -> set[str]:
         plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
         slug = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
         found[slug] = found.get(slug, -1) + 1
-    return {slug if time == 0 else f"{slug}-{time}" for slug, last in found.items() for time in range(last + 1)}
+    again = {f"{slug}-{time}" for slug, last in found.items() for time in range(1, last + 1)}
+    return {*found, *again}
 
 
 def broken(document: Path) -> Iterator[str]:
@@ -67,9 +68,7 @@ def broken(document: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    found = [
-        f"{document.relative_to(ROOT)}: {problem}" for document in documents(ROOT) for problem in broken(document)
-    ]
+    found = [f"{each.relative_to(ROOT)}: {problem}" for each in documents(ROOT) for problem in broken(each)]
     sys.exit("\n".join(found) if found else None)
 
 

@@ -14,6 +14,7 @@ from links import ROOT
 from playwright.sync_api import Browser, Page, sync_playwright
 
 SITE = ROOT / "site"
+HERE = ("file:", "data:", "blob:")
 WIDTHS = (400, 900, 1400)
 
 
@@ -22,7 +23,8 @@ def problems(page: Page, path: Path, width: int, pictures: Path | None) -> Itera
     told: list[str] = []
     page.on("console", lambda message: told.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: told.append(str(error)))
-    page.on("request", lambda asked: None if asked.url[:5] in ("file:", "data:", "blob:") else told.append(asked.url))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
     page.goto(path.as_uri())
     page.wait_for_load_state("networkidle")
     wide = page.evaluate("document.documentElement.scrollWidth")
@@ -31,7 +33,7 @@ def problems(page: Page, path: Path, width: int, pictures: Path | None) -> Itera
     if pictures is not None:
         name = path.relative_to(SITE).with_suffix("").as_posix().replace("/", "-")
         page.screenshot(path=pictures / f"{name}-{width}.png")
-    yield from told
+    yield from (*told, *(f"asks for {url}" for url in asked if not url.startswith(HERE)))
 
 
 def search_finds(page: Page) -> Iterator[str]:
@@ -52,7 +54,8 @@ def look(browser: Browser, pictures: Path | None) -> Iterator[str]:
             if path.name == "404.html" or {"repository", "examples"} & set(path.parts):  # not of the theme
                 continue
             page = context.new_page()
-            yield from (f"{path.relative_to(SITE)} at {width} px: {each}" for each in problems(page, path, width, pictures))
+            where = f"{path.relative_to(SITE)} at {width} px"
+            yield from (f"{where}: {each}" for each in problems(page, path, width, pictures))
             page.close()
         context.close()
     yield from search_finds(browser.new_page(viewport={"width": WIDTHS[-1], "height": 900}))
