@@ -14,11 +14,11 @@ import pandas as pd
 import quoted_paper
 import quoted_real
 from quoted_cluster import cluster, ten_million
-from quoted_estimate import dimension, estimated, exactness, suite
+from quoted_estimate import dimension, estimated, exactness, other_kinds, suite
 from quoted_in_short import in_short
 from quoted_items import ALL_ITEMS, known_rows, reproduced, rows_of
 from quoted_open import OPEN, answers_of, members_of, rescaled
-from quoted_theory import built, collisions, constructions, density, promised, rates
+from quoted_theory import built, collisions, constructions, density, heads_needed, promised, rates
 from quoting import NOT_RUN, RESULTS, ROOT, read_json, table, verdict_table
 
 from headcount.report.collisions_chart import collisions_chart
@@ -160,8 +160,8 @@ QUOTES: dict[str, Callable[[], str]] = {
     "dimension": partial(dimension, "dimension"),
     "dimension_cpu": partial(dimension, "dimension-cpu"),
     "density_2": partial(density, "density-2"),
-    **{quote.__name__: quote for quote in (exactness, vit, engine, constructions, collisions)},
-    **{quote.__name__: quote for quote in (built, density, rates, cluster, ten_million)},
+    **{quote.__name__: quote for quote in (exactness, other_kinds, vit, engine, constructions, collisions)},
+    **{quote.__name__: quote for quote in (built, density, rates, heads_needed, cluster, ten_million)},
     **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
     **{f"map_{name}": partial(map_of, name) for name in MAPS},
     **{f"suite_{half.replace('-', '_')}": partial(suite, half) for half in ("before", "mending", "held-out")},

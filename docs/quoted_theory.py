@@ -4,6 +4,8 @@ from typing import Any
 
 from quoting import read_json, table
 
+from headcount.theory.plan import LAYERS, heads_by_layers, heads_table
+
 
 def constructions() -> str:
     rows = []
@@ -80,3 +82,14 @@ def rates() -> str:
     ]
     names = ("what", "measured exponent", "theorem, γ = 2", "formula of the knots", "from the measured γ")
     return table(names, rows)
+
+
+def heads_needed() -> str:
+    """How many heads D takes at each depth, for an encoder and for a decoder."""
+    rows, marks = [], []
+    for dimension in (1, 2, 3, 4, 6, 8, 12):
+        both, meaning = heads_table(heads_by_layers(dimension))
+        rows += [(dimension, *row) for row in both]
+        marks += meaning.split("; ") if meaning else []
+    names = ("D", "", *(f"{count} layer{'s' * (count > 1)}" for count in LAYERS))
+    return f"{table(names, rows)}\n\n({'; '.join(dict.fromkeys(marks))}.)"
