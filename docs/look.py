@@ -15,7 +15,10 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 SITE = ROOT / "site"
 HERE = ("file:", "data:", "blob:")
+READY = """[...document.querySelectorAll(".md-typeset table:not([class])")]
+    .every(table => table.closest(".md-typeset__scrollwrap"))"""  # the last that the theme does
 WIDTHS = (400, 900, 1400)
+PATIENCE = 120_000  # milliseconds, of a machine that has much else to do
 
 
 def problems(page: Page, path: Path, width: int, pictures: Path | None) -> Iterator[str]:
@@ -26,7 +29,7 @@ def problems(page: Page, path: Path, width: int, pictures: Path | None) -> Itera
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(path.as_uri())
-    page.wait_for_load_state("networkidle")
+    page.wait_for_function(READY)
     wide = page.evaluate("document.documentElement.scrollWidth")
     if wide > width:
         yield f"scrolls sideways to {wide} px"
@@ -42,7 +45,7 @@ def search_finds(page: Page) -> Iterator[str]:
     page.locator(".md-search__input").click()
     page.keyboard.type("reversal", delay=20)
     try:
-        page.locator(".md-search-result__item").first.wait_for(timeout=10_000)
+        page.locator(".md-search-result__item").first.wait_for(timeout=PATIENCE)
     except Exception as error:
         yield f"search finds nothing: {error}"
 
@@ -50,6 +53,7 @@ def search_finds(page: Page) -> Iterator[str]:
 def look(browser: Browser, pictures: Path | None) -> Iterator[str]:
     for width in WIDTHS:
         context = browser.new_context(viewport={"width": width, "height": 900}, offline=True)
+        context.set_default_timeout(PATIENCE)
         for path in sorted(SITE.rglob("*.html")):
             if path.name == "404.html" or {"repository", "examples"} & set(path.parts):  # not of the theme
                 continue

@@ -14,6 +14,7 @@ import pandas as pd
 import quoted_paper
 import quoted_real
 from quoted_cluster import cluster, ten_million
+from quoted_corners import corners_chart
 from quoted_estimate import dimension, estimated, exactness, other_kinds, suite
 from quoted_in_short import in_short
 from quoted_items import ALL_ITEMS, known_rows, reproduced, rows_of
@@ -199,6 +200,8 @@ def main() -> None:
     for name, item in ALL_ITEMS.items():
         if (rows := rows_of(name)) is not None:
             save_chart(panels_chart(item.panels(rows)), docs / "reproduced" / f"{item.name}.svg")
+    save_chart(corners_chart(), docs / "reproduced" / "corners.svg")
+    save_chart(panels_chart(quoted_real.shape_panels()), docs / "reproduced" / "real.svg")
     (docs / "shape").mkdir(exist_ok=True)
     for name, map_item in MAPS.items():
         rows = _map_rows(name)

@@ -2,25 +2,17 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
-import numpy as np
-from quoted_items import known_rows, that_say, verdicts_of
-from quoting import MARKS, marked, read_json, table, verdict_table
+from quoted_corners import TITLES, corners
+from quoted_items import ALL_ITEMS, known_rows, that_say, verdicts_of
+from quoting import marked, read_json, table, verdict_table
 
+from headcount.report.map_panel import MapPanel
+from headcount.report.panel import Panel
 from headcount.reproduce.claims import Verdict
-from headcount.reproduce.real.variants import (
-    GRID,
-    HEADS_FIXED,
-    NARROW,
-    PLACED_ONCE,
-    SHORTER,
-    SHORTER_CORNERS,
-    WIDTH_FIXED,
-)
-from headcount.results.intervals import difference
+from headcount.reproduce.real.variants import HEADS_FIXED, NARROW, PLACED_ONCE, SHORTER, WIDTH_FIXED
 
-TITLES = {"msmarco": "MS MARCO", "cifar10": "CIFAR-10"}
-Errors = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 GRIDS = {
     "MS MARCO, 60 epochs": ("msmarco", ""),
     "MS MARCO, 6 epochs": ("msmarco", f"{SHORTER}: "),
@@ -60,52 +52,6 @@ def real_shape() -> str:
         (whole,) = {verdict.claim for verdict in verdicts_of("cifar10") if verdict.claim.startswith(claim)}
         rows.append((whole, *cells))
     return table(("the paper's claim", *GRIDS), rows)
-
-
-def corners() -> str:
-    """What heads and what width add on real data, each alone."""
-    rows = [row for name in TITLES for row in _corners_of(name)]
-    added = ("8 heads", "width", "width is ahead by", "8 heads, once wide", "width, with 8 heads")
-    return table(("", "", "T", "seeds", "wrong before", *added), rows)
-
-
-def _corners_of(name: str) -> Iterator[tuple[str, ...]]:
-    """One row per length, in points of training accuracy."""
-    frame = known_rows(name)
-    grids = ((GRID, (WIDTH_FIXED, HEADS_FIXED)), (SHORTER, (SHORTER_CORNERS,)))
-    for grid, controls in grids:
-        if grid not in set(frame["variant"]):
-            continue
-        cells = frame[frame["variant"].isin((grid, *controls))].drop_duplicates("trial")
-        few, narrow = cells[cells["variant"] == grid].sort_values("heads")[["heads", "width"]].iloc[0]
-        wrong = {
-            corner: 100 * members["train_error"].to_numpy()
-            for corner, members in cells.groupby(["heads", "width", "length"])
-        }
-        held = frame[frame["variant"].isin(controls)]
-        many, wide = 8, held[held["heads"] == few]["width"].max()
-        for length in sorted(held[held["width"] == wide]["length"].unique()):
-            ends = ((few, narrow), (many, narrow), (few, wide), (many, wide))
-            neither, heads, width, both = (wrong[h, w, length] for h, w in ends)
-            ahead = difference(heads, width)
-            verdict = Verdict("", ahead.sign > 0 if ahead.sign else None, "")
-            epochs = "6 epochs" if grid == SHORTER else "full"
-            yield (
-                MARKS[verdict.holds],
-                f"{TITLES[name]}, {epochs}, E = {narrow} and {wide}",
-                *(str(length), str(len(neither)), f"{neither.mean():.1f}%"),
-                *(_added(neither, alone) for alone in (heads, width)),
-                *(_added(*pair) for pair in ((heads, width), (width, both), (heads, both))),
-            )
-
-
-def _added(before: Errors, after: Errors) -> str:
-    """Points of accuracy with their interval; none where no seed made an error before or after."""
-    if not before.any() and not after.any():
-        return "– (no error left)"
-    found = difference(before, after)
-    low, high = found.interval
-    return f"{found.value:z.1f} ({low:z.1f} to {high:z.1f})"
 
 
 def controls() -> str:
@@ -151,6 +97,17 @@ def transitions_seen() -> str:
             if found:
                 rows.append((grid, found[1], marked(verdict, verdict.evidence)))
     return table(("", "T", "the estimator sees a transition"), rows)
+
+
+def shape_panels() -> list[Panel | MapPanel]:
+    """The grids whose shape is most like the paper's, one of each data set."""
+    wanted = (f"training samples that are wrong: {grid}" for grid in (SHORTER, PLACED_ONCE))
+    panels = (panel for name in TITLES for panel in ALL_ITEMS[name].panels(known_rows(name)))
+    by_title = {panel.title: panel for panel in panels}
+    return [
+        replace(by_title[title], title=f"{name}: {title.split(': ')[1]}")
+        for name, title in zip(TITLES.values(), wanted, strict=True)
+    ]
 
 
 def bm25() -> str:

@@ -6,11 +6,12 @@
 - The API page goes on with the docstrings of the names in its tables.
 """
 
+import json
 import os
 import posixpath
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from links import LINK, ROOT, broken, documents, outside_code, text_of
 from mkdocs.structure.files import File, Files
@@ -30,10 +31,9 @@ SECTION = re.compile(r"^(?=## )", re.MULTILINE)
 def on_files(files: Files, config: "MkDocsConfig") -> Files:
     """Adds the pages from outside docs/ and the files that pages link to."""
     for source, uri in MOVED.items():
-        if source.endswith(".ipynb"):
-            _add_notebook(files, config, ROOT / source, uri)
-        else:
-            files.append(File.generated(config, uri, content=text_of(ROOT / source)))
+        text = (ROOT / source).read_text("utf-8")
+        content = paged(json.loads(text)) if source.endswith(".ipynb") else text
+        files.append(File.generated(config, uri, content=content))
     for path in sorted(linked_outside()):
         files.append(File.generated(config, f"{COPIES}/{path}", abs_src_path=str(ROOT / path)))
     return files
@@ -79,14 +79,22 @@ def linked_outside() -> set[str]:
     return {path for path in found if not path.startswith("docs/")} - set(MOVED)
 
 
-def _add_notebook(files: Files, config: "MkDocsConfig", path: Path, uri: str) -> None:
-    """The notebook as Markdown, its pictures beside it."""
-    from nbconvert.exporters import MarkdownExporter
+def paged(notebook: dict[str, Any]) -> str:
+    """A notebook with its outputs as Markdown."""
+    parts = []
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        parts += [_output(output) for output in cell.get("outputs", ())]
+    return "\n\n".join(parts)
 
-    body, resources = MarkdownExporter().from_filename(str(path))
-    for name, content in resources["outputs"].items():
-        files.append(File.generated(config, name, content=content))
-    files.append(File.generated(config, uri, content=body))
+
+def _output(output: dict[str, Any]) -> str:
+    data = output.get("data", {"text/plain": output.get("text", "")})
+    if "text/html" not in data:
+        return f"```text\n{''.join(data['text/plain'])}\n```"
+    html = re.sub(r"<style.*?</style>", "", "".join(data["text/html"]), flags=re.DOTALL)
+    return f"<div>\n{re.sub('<table[^>]*>', '<table>', html)}\n</div>"
 
 
 def documented(markdown: str) -> str:
