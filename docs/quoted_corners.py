@@ -95,7 +95,7 @@ def corners_chart() -> alt.Chart:
             place = f"{found.where}, T = {found.length}"
             points.append({"place": place, "added": what, "points": one.value, "low": low, "high": high})
     base = alt.Chart(alt.InlineData(values=plain(pd.DataFrame(points)))).encode(
-        y=alt.Y("place:N", sort=None, title=None, axis=alt.Axis(labelLimit=260, grid=True)),
+        y=alt.Y("place:N", sort=None, title=None, axis=alt.Axis(labelLimit=260, minExtent=210, grid=True)),
         yOffset=alt.YOffset("added:N"),
         color=alt.Color(
             "added:N",
