@@ -31,8 +31,10 @@ bench: .venv/bench
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/scale.py
 
-docs: .venv/test
+docs: .venv/test .venv-docs/docs
 	$(BIN)/python docs/quote.py
+	NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict
+	$(BIN)/python docs/look.py
 
 # A folder in which the last set-up broke off has no `made` file and is made again.
 .venv/made:
@@ -59,5 +61,13 @@ docs: .venv/test
 	.venv-torch/bin/pip install --quiet --constraint constraints.txt --editable '.[torch,hub]' pytest
 	touch $@
 
+.venv-docs/made:
+	$(PYTHON) -m venv --clear .venv-docs
+	touch $@
+
+.venv-docs/docs: .venv-docs/made pyproject.toml constraints.txt
+	.venv-docs/bin/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf .venv .venv-torch .mypy_cache .ruff_cache .pytest_cache .hypothesis demo demo.npz
+	rm -rf .venv .venv-docs .venv-torch site .mypy_cache .ruff_cache .pytest_cache .hypothesis demo demo.npz

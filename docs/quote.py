@@ -10,26 +10,27 @@ import sys
 from collections.abc import Callable
 from functools import cache, partial
 
-import headlines
 import pandas as pd
+import quoted_paper
+import quoted_real
 from quoted_cluster import cluster, ten_million
-from quoted_estimate import dimension, estimated, exactness, suite
+from quoted_corners import corners_chart
+from quoted_estimate import dimension, estimated, exactness, other_kinds, suite
+from quoted_in_short import in_short
+from quoted_items import ALL_ITEMS, known_rows, reproduced, rows_of
 from quoted_open import OPEN, answers_of, members_of, rescaled
-from quoted_theory import built, collisions, constructions, density, promised, rates
-from quoting import NOT_RUN, RESULTS, ROOT, read_json, table
+from quoted_theory import built, collisions, constructions, density, heads_needed, promised, rates
+from quoting import NOT_RUN, RESULTS, ROOT, read_json, table, verdict_table
 
 from headcount.report.collisions_chart import collisions_chart
 from headcount.report.map_panel import MapPanel
 from headcount.report.page import error_against_length
 from headcount.report.panel import panels_chart
 from headcount.report.rendering import save_chart
-from headcount.reproduce.claims import Verdict
-from headcount.reproduce.item import ITEMS, MAPS, REAL_ITEMS
+from headcount.reproduce.item import MAPS
 from headcount.reproduce.page import columns, written
 from headcount.reproduce.recipe import FULL
 from headcount.results.numbers import scientific
-
-ALL_ITEMS = {**{name: ITEMS[name] for name in ITEMS if name not in OPEN}, **REAL_ITEMS}
 
 
 def engine() -> str:
@@ -51,20 +52,6 @@ def _time(microseconds: float) -> str:
     return f"{microseconds / 1000:.1f} ms" if microseconds >= 1000 else f"{microseconds:.0f} µs"
 
 
-def reproduced(name: str) -> str:
-    """The verdicts on an item, its picture, and its cells beside the paper's, folded away."""
-    item, rows = ALL_ITEMS[name], _rows_of(name)
-    if rows is None:
-        return NOT_RUN
-    closer = read_json(f"{name}.json")["closer"] if name in REAL_ITEMS else ()
-    verdicts = (*item.judge(rows), *(Verdict(**verdict) for verdict in closer))
-    lines = [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in verdicts]
-    lines += ["", f"![{item.title}](reproduced/{name}.svg)", "", "<details><summary>All cells</summary>"]
-    for panel in item.panels(rows):
-        lines += ["", f"{panel.title}:", "", table(columns(panel), written(panel))]
-    return "\n".join([*lines, "", "</details>"])
-
-
 def map_of(name: str) -> str:
     """The verdicts on every law of a map, and its cells, folded away."""
     item, rows = MAPS[name], _map_rows(name)
@@ -74,8 +61,7 @@ def map_of(name: str) -> str:
     share = (
         f"{len(trained & set(cells))} of {len(cells)} cells were trained, {rows['trial'].nunique()} members"
     )
-    lines = [f"({share} on {'; '.join(sorted(set(rows['device'])))}.)", ""]
-    lines += [f"- **{verdict.word}**: {verdict.claim}. {verdict.evidence}." for verdict in item.judge(rows)]
+    lines = [f"({share} on {'; '.join(sorted(set(rows['device'])))}.)", "", verdict_table(item.judge(rows))]
     lines += ["", "<details><summary>All cells</summary>"]
     for panel in item.panels(rows):
         lines += ["", f"{panel.title}:", "", table(columns(panel), written(panel))]
@@ -144,65 +130,6 @@ def deep_collisions() -> str:
     return f"{table(names, rows)}\n\n{text}\nRatio of the medians: {ratios}. ({found['machine']}.)"
 
 
-def falls() -> str:
-    """How far the error falls where heads become enough."""
-    statistics = ("minimum", "median", "selected by validation")
-    names = ("", "h", "seeds", *statistics, "least low end of the medians' intervals")
-    return table(names, headlines.falls(_known_rows))
-
-
-def slopes() -> str:
-    """The exponent of T, for every number of heads."""
-    names = ("", *(f"h = {heads}" for heads in range(1, 6)))
-    return f"{table(names, headlines.slopes(_known_rows))}\n\n{headlines.without_the_furthest(_known_rows)}"
-
-
-def above() -> str:
-    """The cells where ours is worse than the paper's."""
-    sentence, rows = headlines.above(_known_rows)
-    times = (f"{which} / paper" for which in ("minimum", "median", "selected"))
-    return f"{sentence}\n\n{table(('', 'h', 'T', *times), rows)}"
-
-
-def means() -> str:
-    """Our means beside the paper's."""
-    return headlines.means(_known_rows)
-
-
-def polished() -> str:
-    """The members that a second-order method carried on."""
-    rows = headlines.polished(pd.read_parquet(RESULTS / "reproduce.parquet"))
-    return table(("layers", "D", "h", "T", "training", "validation", "test"), rows)
-
-
-def corners() -> str:
-    """What heads and what width add on real data, each alone."""
-    rows = [
-        row
-        for name, title in (("msmarco", "MS MARCO"), ("cifar10", "CIFAR-10"))
-        for row in headlines.corners(title, _known_rows(name))
-    ]
-    added = ("8 heads, narrow", "8 heads, wide", "width, 1 head", "width, 8 heads")
-    return table(("", "T", "seeds", "wrong before", *added), rows)
-
-
-def _known_rows(name: str) -> pd.DataFrame:
-    rows = _rows_of(name)
-    assert rows is not None, f"{name} was not run in full"
-    return rows
-
-
-def bm25() -> str:
-    """What the re-rankers are up against, in a sentence."""
-    rows, alone = _rows_of("msmarco"), read_json("msmarco.json")["bm25_right"]
-    assert rows is not None
-    right = 1 - rows[rows["variant"] == "grid"].groupby(["length", "heads"])["validation_error"].mean()
-    return (
-        f"BM25, which chose the negatives, puts the positive first on {alone:.1%} of the validation lists at "
-        f"every T; the\nre-rankers of the grid on {right.min():.1%} to {right.max():.1%}."
-    )
-
-
 def vit() -> str:
     """A pack of vision transformers beside eager PyTorch: speeds, and how accurate both get."""
     if not (RESULTS / "vit-gpu.json").exists():
@@ -222,18 +149,6 @@ def vit() -> str:
 
 
 @cache
-def _rows_of(name: str) -> pd.DataFrame | None:
-    """An item's rows, where all of its members were trained."""
-    if name in REAL_ITEMS:  # benchmarks/real.py writes complete ones alone
-        path = RESULTS / f"{name}.parquet"
-        return pd.read_parquet(path) if path.exists() else None
-    item, frame = ITEMS[name], pd.read_parquet(RESULTS / "reproduce.parquet")
-    if {trial.id for trial in item.trials(FULL)} - set(frame["trial"]):
-        return None
-    return item.rows(frame, FULL)
-
-
-@cache
 def _map_rows(name: str) -> pd.DataFrame:
     """The rows of a map, as many as were trained."""
     path, item = RESULTS / "maps.parquet", MAPS[name]
@@ -247,13 +162,13 @@ QUOTES: dict[str, Callable[[], str]] = {
     "dimension": partial(dimension, "dimension"),
     "dimension_cpu": partial(dimension, "dimension-cpu"),
     "density_2": partial(density, "density-2"),
-    **{quote.__name__: quote for quote in (exactness, bm25, vit, engine, constructions, collisions)},
-    **{quote.__name__: quote for quote in (built, density, rates, cluster, ten_million)},
+    **{quote.__name__: quote for quote in (exactness, other_kinds, vit, engine, constructions, collisions)},
+    **{quote.__name__: quote for quote in (built, density, rates, heads_needed, cluster, ten_million)},
     **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
     **{f"map_{name}": partial(map_of, name) for name in MAPS},
     **{f"suite_{half.replace('-', '_')}": partial(suite, half) for half in ("before", "mending", "held-out")},
     **{quote.__name__: quote for quote in (laws, shapes, deep_collisions)},
-    **{quote.__name__: quote for quote in (falls, slopes, above, means, polished, corners, rescaled)},
+    **{quote.__name__: quote for quote in (in_short, *quoted_paper.QUOTES, *quoted_real.QUOTES, rescaled)},
     **{f"open_{name}": partial(members_of, name) for name in OPEN},
     **{f"answers_{name}": partial(answers_of, name) for name in OPEN},
 }
@@ -279,15 +194,15 @@ def main() -> None:
     if check:
         sys.exit(f"{', '.join(stale)}: out of date, run `make docs`" if stale else None)
     docs = ROOT / "docs"
-    table2 = _rows_of("table2")
-    assert table2 is not None, "the picture of the README needs table2"
-    save_chart(error_against_length(table2), docs / "transition.svg", width=720)
+    save_chart(error_against_length(known_rows("table2")), docs / "transition.svg", width=720)
     found, title = read_json("collisions.json")["collisions"], "max_sum, D = 4, d = 4"
     save_chart(collisions_chart(found, dimension=4, title=title), docs / "theory" / "collisions.svg")
     (docs / "reproduced").mkdir(exist_ok=True)
     for name, item in ALL_ITEMS.items():
-        if (rows := _rows_of(name)) is not None:
+        if (rows := rows_of(name)) is not None:
             save_chart(panels_chart(item.panels(rows)), docs / "reproduced" / f"{item.name}.svg")
+    save_chart(corners_chart(), docs / "reproduced" / "corners.svg")
+    save_chart(panels_chart(quoted_real.shape_panels()), docs / "reproduced" / "real.svg")
     (docs / "shape").mkdir(exist_ok=True)
     for name, map_item in MAPS.items():
         rows = _map_rows(name)

@@ -83,3 +83,21 @@ def suite(half: str) -> str:
 
 def _either(right: list[int]) -> str:
     return "nothing to learn" if right == [0] else " or ".join(map(str, right))
+
+
+def other_kinds() -> str:
+    """How often it is right on tasks unlike those that it was made with, in sentences."""
+    before, after = (_judged(half) for half in ("before", "mending"))
+    held_out = RESULTS / "suite-held-out-cpu.json"
+    right, of = _judged("held-out") if held_out.exists() else (0, 0)
+    last = f"is right on {right} of {of}" if of else "has not been run yet"
+    return (
+        f"On tasks of other kinds it was right on {before[0]} of {before[1]} at first, and on {after[0]} of "
+        f"{after[1]} after its rules\nwere changed with them in view. The other half, kept for a single run, "
+        f"{last}."
+    )
+
+
+def _judged(half: str) -> tuple[int, int]:
+    tasks = read_json(f"suite-{half}-cpu.json")["tasks"]
+    return sum(row["judged"] == "right" for row in tasks), len(tasks)

@@ -3,7 +3,7 @@
 from functools import cache
 
 import pandas as pd
-from quoting import RESULTS, read_json, table
+from quoting import RESULTS, read_json, table, verdict_table
 
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import ITEMS
@@ -12,15 +12,14 @@ from headcount.reproduce.recipe import QUICK
 from headcount.results.numbers import scientific
 
 OPEN = ("bounded", "layer_norm")
-MARKS = {True: "✓", False: "✗", None: "?"}
 
 
 def answers_of(name: str) -> str:
     """Every verdict of an item: a mark, the claim, and the number that decides."""
     members = _members(name)
     if members.empty:
-        return table(("", "claim", "what decides"), [(MARKS[None], ITEMS[name].title, "not trained yet")])
-    return table(("", "claim", "what decides"), map(_marked, ITEMS[name].judge(members)))
+        return verdict_table([Verdict(ITEMS[name].title, None, "not trained yet")])
+    return verdict_table(ITEMS[name].judge(members))
 
 
 def members_of(name: str) -> str:
@@ -54,10 +53,6 @@ def rescaled() -> str:
     ]
     names = ("task", "D", "T", "ε", "S_i", "counted parameters", "β", "largest entry", "outputs apart")
     return table(names, rows)
-
-
-def _marked(verdict: Verdict) -> tuple[str, str, str]:
-    return MARKS[verdict.holds], verdict.claim, verdict.evidence
 
 
 @cache

@@ -5,6 +5,13 @@ from typing import Any
 from quoting import read_json, table
 
 from headcount.results.numbers import scientific
+from headcount.theory.plan import LAYERS, heads_by_layers
+
+MARKS = {
+    "~": "~ guessed: nothing so large was trained",
+    "(": "in brackets: fewer heads, for which weights exist",
+    "–": "–: no such shape is known",
+}
 
 
 def constructions() -> str:
@@ -82,3 +89,24 @@ def rates() -> str:
     ]
     names = ("what", "measured exponent", "theorem, γ = 2", "formula of the knots", "from the measured γ")
     return table(names, rows)
+
+
+def heads_needed() -> str:
+    """How many heads D takes at each depth, for an encoder and for a decoder."""
+    readings = {"encoder": "encoder, every layer", "decoder": "decoder, last token"}
+    rows = [
+        (dimension, named, *map(_heads, heads_by_layers(dimension)[reading]))
+        for dimension in (1, 2, 3, 4, 6, 8, 12)
+        for reading, named in readings.items()
+    ]
+    names = ("D", "", *(f"{count} layer{'s' * (count > 1)}" for count in LAYERS))
+    written = "".join(text for row in rows for text in row[2:])
+    marks = "; ".join(meaning for mark, meaning in MARKS.items() if mark in written)
+    return f"{table(names, rows)}\n\n({marks}.)"
+
+
+def _heads(row: dict[str, Any]) -> str:
+    """Of trained members; in brackets a smaller number for which weights exist."""
+    heads, built = row["heads"], row["constructed_heads"]
+    text = "–" if heads is None else f"{heads}{'~' * (row['behind'] == 'guessed')}"
+    return text if built is None or (heads is not None and built >= heads) else f"{text} ({built})"
