@@ -100,7 +100,7 @@ def heads_needed() -> str:
         for reading, named in readings.items()
     ]
     names = ("D", "", *(f"{count} layer{'s' * (count > 1)}" for count in LAYERS))
-    written = "".join(text for row in rows for text in row[2:])
+    written = "".join(str(cell) for row in rows for cell in row[2:])
     marks = "; ".join(meaning for mark, meaning in MARKS.items() if mark in written)
     return f"{table(names, rows)}\n\n({marks}.)"
 
