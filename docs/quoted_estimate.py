@@ -87,17 +87,17 @@ def _either(right: list[int]) -> str:
 
 def other_kinds() -> str:
     """How often it is right on tasks unlike those that it was made with, in sentences."""
-    before, after = (_judged(half) for half in ("before", "mending"))
-    held_out = RESULTS / "suite-held-out-cpu.json"
-    right, of = _judged("held-out") if held_out.exists() else (0, 0)
-    last = f"is right on {right} of {of}" if of else "has not been run yet"
+    before, after, last = (_judged(half) for half in ("before", "mending", "held-out"))
+    both = before.keys() & after.keys()
     return (
-        f"On tasks of other kinds it was right on {before[0]} of {before[1]} at first, and on {after[0]} of "
-        f"{after[1]} after its rules\nwere changed with them in view. The other half, kept for a single run, "
-        f"{last}."
+        f"On tasks of other kinds, kept for a single run after the last change of a rule, it is right on "
+        f"{sum(last.values())} of {len(last)}.\nOn those that rules were changed with in view it was right on "
+        f"{sum(before[name] for name in both)} of {len(both)} before, and is on "
+        f"{sum(after[name] for name in both)} of {len(both)} now."
     )
 
 
-def _judged(half: str) -> tuple[int, int]:
+def _judged(half: str) -> dict[str, bool]:
+    """Whether each task of a half was right."""
     tasks = read_json(f"suite-{half}-cpu.json")["tasks"]
-    return sum(row["judged"] == "right" for row in tasks), len(tasks)
+    return {row["name"]: row["judged"] == "right" for row in tasks}
