@@ -126,7 +126,7 @@ def bowls_slopes() -> str:
 
 def exponents(verdict: Verdict) -> tuple[str, str]:
     """Of a verdict on the change with T the exponent with its interval, and that of the minima."""
-    found = re.match(r"slope (.+?\)) over .*; by minima (\S+)$", verdict.evidence)
+    found = re.match(r"slope (.+?\)) over .*; by minima ([^,]+), by medians", verdict.evidence)
     assert found is not None, verdict.evidence
     return found[1], found[2]
 
