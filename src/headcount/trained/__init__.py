@@ -1,0 +1,1 @@
+"""How many heads a trained PyTorch model needs, and a smaller model."""
