@@ -13,6 +13,16 @@ BERT = Layout(
     joined=("all_head_size",),
     groups=GROUPS,
 )
+ALBERT = Layout(
+    "ALBERT",
+    ("query", "key", "value"),
+    "dense",
+    head_dim="attention_head_size",
+    heads="num_attention_heads",
+    joined=("all_head_size",),
+    groups=GROUPS,
+    beside=("LayerNorm",),
+)
 LLAMA = Layout(
     "Llama",
     ("q_proj", "k_proj", "v_proj"),
@@ -40,4 +50,4 @@ DISTILBERT = Layout(
 )
 OWN = Layout("headcount", ("query", "key", "value"), "output", head_dim="head_dim", groups="group_size")
 
-SEPARATE = (BERT, LLAMA, BART, DISTILBERT, OWN)
+SEPARATE = (BERT, ALBERT, LLAMA, BART, DISTILBERT, OWN)
