@@ -8,9 +8,11 @@ from headcount.trained.refit import Moments, columns_of
 def heads_outputs(seed, *, heads=5, head_dim=3, tokens=200, outputs=4):
     """Correlated heads of unlike sizes, what they write through a projection, and the projection."""
     random = np.random.default_rng(seed)
-    mixing = random.normal(size=(heads * head_dim, heads * head_dim)) + 2 * np.eye(heads * head_dim)
-    z = random.normal(size=(tokens, heads * head_dim)) @ mixing + random.normal(size=heads * head_dim)
-    weight = random.normal(size=(heads * head_dim, outputs))
+    columns = heads * head_dim
+    turn, _ = np.linalg.qr(random.normal(size=(columns, columns)))
+    z = random.normal(size=(tokens, columns)) * random.uniform(0.2, 3, columns) @ turn
+    z += random.normal(size=columns)
+    weight = random.normal(size=(columns, outputs))
     return z, z @ weight + random.normal(size=outputs), weight
 
 

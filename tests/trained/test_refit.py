@@ -20,10 +20,12 @@ from headcount.trained.refit import (
     refitted,
 )
 
+quickly = settings(max_examples=25, deadline=None)
 seeds = st.integers(0, 10_000)
 subsets = st.sets(st.integers(0, 4), min_size=1)
 
 
+@quickly
 @given(seeds, subsets)
 def test_a_refit_from_moments_is_least_squares_on_the_tokens(seed, kept):
     z, o, _ = heads_outputs(seed)
@@ -38,6 +40,7 @@ def test_a_refit_from_moments_is_least_squares_on_the_tokens(seed, kept):
     assert left == pytest.approx(error, abs=1e-6 * plain_error(z, o, [], 3))
 
 
+@quickly
 @given(seeds)
 def test_moments_of_folds_add_up_to_those_of_all_tokens(seed):
     z, o, _ = heads_outputs(seed)
@@ -47,6 +50,7 @@ def test_moments_of_folds_add_up_to_those_of_all_tokens(seed):
     assert summed.squares == pytest.approx(whole.squares)
 
 
+@quickly
 @given(seeds, subsets, st.sampled_from(RIDGES))
 def test_the_whole_projection_is_kept_by_any_ridge_towards_it(seed, kept, ridge):
     z, o, weight = heads_outputs(seed)
@@ -60,6 +64,7 @@ def test_the_whole_projection_is_kept_by_any_ridge_towards_it(seed, kept, ridge)
     )
 
 
+@quickly
 @given(seeds, subsets, st.sampled_from(RIDGES))
 def test_a_ridge_is_the_least_of_error_and_distance(seed, kept, ridge):
     z, o, weight = heads_outputs(seed)
@@ -88,7 +93,7 @@ def test_collinear_heads_are_refitted_without_loss(noise):
     assert ((o - written) ** 2).sum() < 1e-8 * (o**2).sum()
 
 
-@settings(max_examples=20)
+@quickly
 @given(seeds)
 def test_few_samples_get_a_ridge_and_many_hardly_one(seed):
     kept = [0, 1, 3]
