@@ -7,9 +7,8 @@ from small_models import HEADS, TEXT, WIDTH, Encoder, model_of
 from torch import nn
 
 from headcount.errors import InvalidInput
-from headcount.trained import discovery
-from headcount.trained.discovery import attention_blocks, prepared, register_attention
-from headcount.trained.layout import Layout
+from headcount.trained.discovery import attention_blocks, prepared
+from headcount.trained.layout import REGISTERED, Layout, register_attention
 
 pytestmark = pytest.mark.torch
 
@@ -37,9 +36,10 @@ def refused(model):
 
 
 @pytest.fixture
-def registered(monkeypatch):
-    monkeypatch.setattr(discovery, "_REGISTERED", [])
-    return register_attention(Layout("mine", ("wq", "wk", "wv"), "wo", head_dim="size"))
+def registered():
+    before = list(REGISTERED)
+    yield register_attention(Layout("mine", ("wq", "wk", "wv"), "wo", head_dim="size"))
+    REGISTERED[:] = before
 
 
 def test_attention_of_ones_own_is_found_once_its_layout_is_known(registered):

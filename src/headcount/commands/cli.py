@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str | None, str]] = {
     "report": (None, "headcount report runs/mine"),
     "estimate": (None, "headcount estimate mine.npz --out estimate"),
     "plan": (None, "headcount plan 4 --layers 1 --layers 6"),
+    "inspect": (None, "headcount inspect models/bert texts.jsonl --out inspect"),
     "reproduce": (None, "headcount reproduce table2 --quick"),
     "merge": (None, "headcount merge runs/laptop runs/node1 runs/node2 --out runs/all"),
     "bounds": (THEORY, "headcount bounds --dimension 4 --heads 3 --head-dim 8 --length 128"),

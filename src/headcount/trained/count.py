@@ -30,6 +30,8 @@ from headcount.trained.taps import FOLDS, Targets, targets_of
 # Of the samples: fitted to and chosen with, guessed with, judged with, and reported with.
 SHARES = (4, 1, 3, 2)
 MIN_SAMPLES = 40
+# Of distances, where none is given.
+TOLERANCES = {"KL divergence": 0.05, "cosine distance": 0.02, "squared distance": 0.02}
 REPLICATES = 4  # selections from other draws of the folds
 Note = Callable[[str], None]
 
@@ -54,7 +56,7 @@ class Samples:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Where the ways down end.
+    """Where the ways down end, each found by `descend`.
 
     - `layers`: each layer alone, the others whole.
     - `uniform`, `free`: all layers together, with as many heads each, and in shares by what each layer's
@@ -76,13 +78,13 @@ class Study:
         whole: nn.Module,
         samples: Samples,
         *,
-        tolerance: float,
+        tolerance: float | None,
         loss: Own | None = None,
         metric: Own | None = None,
         distance: str | None = None,
         seed: int = 0,
     ) -> None:
-        self.whole, self.samples, self.tolerance, self.seed = whole, samples, tolerance, seed
+        self.whole, self.samples, self.seed = whole, samples, seed
         self.blocks: tuple[AttentionBlock, ...] = attention_blocks(whole)
         self.targets: Targets = targets_of(whole, self.blocks, samples.fitted, seed=seed)
         self.order: Order = by_elimination(self.blocks)
@@ -93,8 +95,8 @@ class Study:
         self.guessing, self.judging, self.reporting = map(
             measure, (samples.guessed, samples.judged, samples.reported)
         )
+        self.tolerance = TOLERANCES[self.judging.kind] if tolerance is None else tolerance
         self.effects = self._distance(samples.guessed, distance)
-        self.step = step_of(np.concatenate([self.judging.whole, self.reporting.whole]))
 
     def _distance(self, batches: Sequence[Batch], kind: str | None) -> Measure:
         """Heads are shared out by a distance from the whole model: it has less noise than a loss."""
@@ -117,7 +119,6 @@ class Study:
 
     def run(self, note: Note = lambda _: None) -> Counted:
         """All ways down."""
-        self.refuse_indifferent()
         layers = []
         for layer, block in enumerate(self.blocks):
             note(f"layer {layer + 1} of {len(self.blocks)}: {block.name}")
@@ -134,17 +135,22 @@ class Study:
         spreads += [self.spread(descent, self.build) for descent in (alike, free)]
         return Counted(tuple(layers), alike, free, tuple(spreads))
 
-    def refuse_indifferent(self) -> None:
-        """A loss that is the same whatever the model would let every head go."""
+    @cached_property
+    def step(self) -> float:
+        """The range of a discrete loss, with all heads and with one a layer; 0 for a continuous one.
+
+        A loss that is the same whatever the model is refused: it would let every head go.
+        """
         if self.judging.own is None:
-            return
+            return 0.0
         least = self.build((1,) * len(self.heads))
-        with_one = self.judging.losses(least.model)
-        if len(np.unique(np.concatenate([with_one, self.judging.whole]))) == 1:
+        both = np.concatenate([self.judging.whole, self.judging.losses(least.model)])
+        if np.ptp(both) == 0:
             raise InvalidInput(
-                f"{self.judging.kind}: expected values that depend on the model, got {abs(with_one[0]):g} "
-                "for every sample, with all heads as with one a layer"
+                f"{self.judging.kind}: expected values that depend on the model, got {abs(both[0]):g} for "
+                "every sample, with all heads as with one a layer"
             )
+        return step_of(both)
 
     def layer(self, layer: int) -> Descent:
         """One layer alone, down to one head."""
@@ -195,7 +201,9 @@ class Study:
     @cached_property
     def whole_step(self) -> Step:
         """Nothing changed."""
-        return self.step_of(Shrunk(self.whole, tuple(tuple(range(heads)) for heads in self.heads)))
+        return self.step_of(
+            Shrunk(self.whole, self.blocks, tuple(tuple(range(heads)) for heads in self.heads))
+        )
 
     def step_of(self, found: Shrunk) -> Step:
         """A model, tried on everything that it was not fitted to."""

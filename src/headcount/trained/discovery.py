@@ -1,33 +1,25 @@
 """The attention modules of a model, found by what they are made of."""
 
 import copy
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import nn
 
 from headcount.errors import InvalidInput
-from headcount.trained.attention import AttentionBlock
+from headcount.trained.attention import KEY, QUERY, VALUE, AttentionBlock
 from headcount.trained.families.fused import FUSED
 from headcount.trained.families.multihead import MULTIHEAD, SeparateAttention, separate_all, separated
 from headcount.trained.families.separate import SEPARATE
 from headcount.trained.families.t5 import T5, separate_biases
-from headcount.trained.layout import Layout, reached
+from headcount.trained.layout import REGISTERED, Layout, reached
 from headcount.trained.linear import is_linear, weight_of
 from headcount.validation import expected
 
-_REGISTERED: list[Layout] = []
 MAX_LISTED = 8
 # Of configs; the second is that of a decoder beside an encoder.
 COUNTS = ("num_attention_heads", "decoder_attention_heads")
-
-
-def register_attention(layout: Layout) -> Layout:
-    """Have attention modules of this layout recognised, before any built-in one."""
-    if len(layout.projections) not in (1, 3):
-        raise expected("projections", "three names, or one of all three together", layout.projections)
-    _REGISTERED.insert(0, layout)
-    return layout
 
 
 def prepared(model: nn.Module) -> nn.Module:
@@ -82,7 +74,7 @@ def _block(name: str, module: nn.Module, above: nn.Module | None) -> AttentionBl
 
 
 def _layouts(module: nn.Module) -> Iterator[Layout]:
-    yield from _REGISTERED
+    yield from REGISTERED
     yield from [MULTIHEAD] if isinstance(module, SeparateAttention) else [*SEPARATE, *FUSED, T5]
 
 
@@ -153,3 +145,18 @@ def _what_there_is(modules: dict[str, nn.Module]) -> str:
     listed = ", ".join(found[:MAX_LISTED])
     more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
     return f"; its linear layers are {listed}{more}: register_attention takes a layout of their names"
+
+
+def fingerprint(blocks: Sequence[AttentionBlock]) -> str:
+    """A hash of the attention weights: what a plan of one model is known by.
+
+    >>> len(fingerprint([]))
+    16
+    """
+    digest = hashlib.sha256()
+    for block in blocks:
+        digest.update(f"{block.name} {block.heads} {block.kv_heads} {block.head_dim}\n".encode())
+        for which in (QUERY, KEY, VALUE):
+            digest.update(block.weights(which).tobytes())
+        digest.update(block.output_weight().tobytes())
+    return digest.hexdigest()[:16]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +15,7 @@ from headcount.trained.attention import AttentionBlock
 from headcount.trained.descent import Counts
 from headcount.trained.discovery import attention_blocks
 from headcount.trained.lockstep import in_lockstep
+from headcount.trained.plan import Kept
 from headcount.trained.refit import Moments, chosen_ridge, columns_of, refitted
 from headcount.trained.selection import eliminated
 from headcount.trained.taps import Targets
@@ -31,7 +33,8 @@ class Shrunk:
     """
 
     model: nn.Module
-    kept: tuple[tuple[int, ...], ...]
+    blocks: tuple[AttentionBlock, ...]
+    kept: Kept
 
     @property
     def counts(self) -> Counts:
@@ -88,7 +91,7 @@ def shrunk(
 
     stops, names = [block.output for block in blocks], [block.name for block in blocks]
     in_lockstep(model, targets.batches, stops, at, names=names)
-    return Shrunk(model, tuple(kept))
+    return Shrunk(model, blocks, tuple(kept))
 
 
 def resampled(moments: Sequence[Moments], folds: Sequence[int] | None) -> list[Moments]:
@@ -108,7 +111,7 @@ def alone(
     kept = [tuple(range(block.heads)) for block in blocks]
     kept[layer] = tuple(sorted(order[:count]))
     fit(blocks[layer], moments, kept[layer])
-    return Shrunk(model, tuple(kept))
+    return Shrunk(model, blocks, tuple(kept))
 
 
 def moments_of(whole: nn.Module, targets: Targets) -> list[list[Moments]]:
@@ -130,3 +133,19 @@ def fit(block: AttentionBlock, moments: Sequence[Moments], kept: Sequence[int]) 
     found = refitted(reduce(add, moments), kept, head_dim=size, ridge=ridge, towards=towards)
     block.keep(kept)
     block.set_output(found.weight, found.bias if block.has_output_bias else None)
+
+
+def projections_of(found: Shrunk) -> list[tuple[np.ndarray, np.ndarray | None]]:
+    """W and b of every output projection."""
+    return [(block.output_weight(), block.output_bias()) for block in found.blocks]
+
+
+def rebuilt(
+    whole: nn.Module, kept: Kept, projections: Sequence[tuple[np.ndarray, np.ndarray | None]]
+) -> nn.Module:
+    """The model with these heads and projections, without any data."""
+    model = copy.deepcopy(whole)
+    for block, heads, (weight, bias) in zip(attention_blocks(model), kept, projections, strict=True):
+        block.keep(heads)
+        block.set_output(weight, bias)
+    return model

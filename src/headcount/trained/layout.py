@@ -2,11 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
+from headcount.validation import expected
+
+if TYPE_CHECKING:
+    from torch import nn
 
 UP = "../"
-Adapt = Callable[[nn.Module, Sequence[int]], None]
+Adapt = Callable[[Any, Sequence[int]], None]
+REGISTERED: "list[Layout]" = []
 
 
 @dataclass(frozen=True)
@@ -43,11 +48,24 @@ class Layout:
         return {path.partition(".")[0] for path in paths if not path.startswith(UP)}
 
 
-def reached(attention: nn.Module, above: nn.Module | None, path: str) -> nn.Module | None:
+def register_attention(layout: Layout) -> Layout:
+    """Have attention modules of this layout recognised, before any built-in one.
+
+    >>> mine = register_attention(Layout("mine", ("wq", "wk", "wv"), "wo", head_dim="size"))
+    >>> REGISTERED.pop(0) is mine
+    True
+    """
+    if len(layout.projections) not in (1, 3):
+        raise expected("projections", "three names, or one of all three together", layout.projections)
+    REGISTERED.insert(0, layout)
+    return layout
+
+
+def reached(attention: "nn.Module", above: "nn.Module | None", path: str) -> "nn.Module | None":
     """The module at a path from an attention module; None where there is none."""
-    start: nn.Module | None = attention
+    start: Any = attention
     if path.startswith(UP):
         start, path = above, path.removeprefix(UP)
     for name in path.split("."):
         start = getattr(start, name, None)
-    return start if isinstance(start, nn.Module) else None
+    return None if start is None or not hasattr(start, "named_parameters") else start
