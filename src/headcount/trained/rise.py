@@ -62,4 +62,5 @@ def rise_of(rises: PerSample, *, step: float = 0.0, seed: int = 0) -> Rise:
     wider = float(t.ppf(CONFIDENCE, count - 1) / norm.ppf(CONFIDENCE)) * np.sqrt(count / (count - 1))
     below, above = wider * (np.quantile(padded[drawn].mean(axis=1), [1 - CONFIDENCE, CONFIDENCE]) - centre)
     student = float(t.ppf(CONFIDENCE, count - 1)) * float(padded.std(ddof=1)) / np.sqrt(count)
-    return Rise(mean, mean - max(student, -float(below)), mean + max(student, float(above)), len(rises))
+    down, up = (float(max(student, reach)) for reach in (-below, above))
+    return Rise(mean, mean - down, mean + up, len(rises))
