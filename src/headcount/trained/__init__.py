@@ -1,1 +1,1 @@
-"""How many heads a trained PyTorch model needs, and a smaller model."""
+"""Trained PyTorch models: how many heads they need, which, and a smaller model."""

@@ -1,0 +1,132 @@
+"""Fewer heads in every layer, chosen and refitted from the bottom up on the inputs that layers now get."""
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+import torch
+from torch import Tensor, nn
+
+from headcount.trained.attention import AttentionBlock
+from headcount.trained.descent import Counts
+from headcount.trained.discovery import attention_blocks
+from headcount.trained.lockstep import in_lockstep
+from headcount.trained.refit import Moments, chosen_ridge, columns_of, refitted
+from headcount.trained.selection import eliminated
+from headcount.trained.taps import Targets
+
+# The heads of a layer in the order in which to keep them, from the layer and the folds of its moments.
+Order = Callable[[int, Sequence[Moments]], Sequence[int]]
+SELECTION_RIDGE = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Shrunk:
+    """A model with fewer heads.
+
+    - `kept`: of every layer, the heads of the whole model that are left.
+    """
+
+    model: nn.Module
+    kept: tuple[tuple[int, ...], ...]
+
+    @property
+    def counts(self) -> Counts:
+        """Heads of every layer."""
+        return tuple(map(len, self.kept))
+
+
+def by_elimination(blocks: Sequence[AttentionBlock]) -> Order:
+    """Heads by backward elimination, on the inputs that a layer gets."""
+
+    def order(layer: int, folds: Sequence[Moments]) -> Sequence[int]:
+        block = blocks[layer]
+        covariances = reduce(add, folds).centred().with_ridge(SELECTION_RIDGE, block.output_weight())
+        return eliminated(covariances, head_dim=block.head_dim).order
+
+    return order
+
+
+def by_fixed(orders: Sequence[Sequence[int]]) -> Order:
+    """The same order whatever a layer gets."""
+    return lambda layer, _: orders[layer]
+
+
+def shrunk(
+    whole: nn.Module,
+    targets: Targets,
+    counts: Sequence[int],
+    order: Order,
+    *,
+    folds: Sequence[int] | None = None,
+) -> Shrunk:
+    """The whole model with so many heads in every layer.
+
+    Layers below the first that loses heads stay as they are; those above are refitted even where they keep
+    all of theirs, since their inputs change. `folds`: those to fit to, some perhaps more than once.
+    """
+    model = copy.deepcopy(whole)
+    blocks = attention_blocks(model)
+    kept = [tuple(range(block.heads)) for block in blocks]
+    changed = False
+
+    def at(layer: int, outputs: list[Tensor]) -> list[Tensor] | None:
+        nonlocal changed
+        block = blocks[layer]
+        changed = changed or counts[layer] < block.heads
+        if not changed:
+            return None
+        moments = resampled(targets.moments(layer, outputs), folds)
+        if counts[layer] < block.heads:
+            kept[layer] = tuple(sorted(order(layer, moments)[: counts[layer]]))
+        places = torch.from_numpy(columns_of(kept[layer], block.head_dim)).to(outputs[0].device)
+        fit(block, moments, kept[layer])
+        return [each.index_select(-1, places) for each in outputs]
+
+    stops, names = [block.output for block in blocks], [block.name for block in blocks]
+    in_lockstep(model, targets.batches, stops, at, names=names)
+    return Shrunk(model, tuple(kept))
+
+
+def resampled(moments: Sequence[Moments], folds: Sequence[int] | None) -> list[Moments]:
+    """Some of the folds; one that is drawn twice counts twice."""
+    if folds is None:
+        return list(moments)
+    drawn = Counter(fold % len(moments) for fold in folds)
+    return [reduce(add, [moments[fold]] * times) for fold, times in sorted(drawn.items())]
+
+
+def alone(
+    whole: nn.Module, layer: int, count: int, order: Sequence[int], moments: Sequence[Moments]
+) -> Shrunk:
+    """The whole model with fewer heads in one layer, from the moments of that layer in the whole model."""
+    model = copy.deepcopy(whole)
+    blocks = attention_blocks(model)
+    kept = [tuple(range(block.heads)) for block in blocks]
+    kept[layer] = tuple(sorted(order[:count]))
+    fit(blocks[layer], moments, kept[layer])
+    return Shrunk(model, tuple(kept))
+
+
+def moments_of(whole: nn.Module, targets: Targets) -> list[list[Moments]]:
+    """Of every layer of the whole model, by fold; one pass."""
+    found: dict[int, list[Moments]] = {}
+    stops, names = [block.output for block in targets.blocks], [block.name for block in targets.blocks]
+
+    def at(layer: int, outputs: list[Tensor]) -> None:
+        found[layer] = targets.moments(layer, outputs)
+
+    in_lockstep(whole, targets.batches, stops, at, names=names)
+    return [found[layer] for layer in range(len(stops))]
+
+
+def fit(block: AttentionBlock, moments: Sequence[Moments], kept: Sequence[int]) -> None:
+    """Keep these heads, with the output projection that serves them best."""
+    towards, size = block.output_weight(), block.head_dim
+    ridge = chosen_ridge(moments, [kept], head_dim=size, towards=towards)
+    found = refitted(reduce(add, moments), kept, head_dim=size, ridge=ridge, towards=towards)
+    block.keep(kept)
+    block.set_output(found.weight, found.bias if block.has_output_bias else None)
