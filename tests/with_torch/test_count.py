@@ -29,7 +29,7 @@ def test_half_of_spread_heads_are_enough_once_refitted():
     _, spread = planted()
     given = batches(8)
     targets = targets_of(spread, attention_blocks(spread), given)
-    found = shrunk(spread, targets, (4, 4, 4), by_elimination(targets.blocks))
+    found = shrunk(spread, targets, (4, 4, 4), by_elimination(targets.blocks), [1e-8] * 3)
     assert found.counts == (4, 4, 4)
     fresh = batches(1, seed=99)[0]
     torch.testing.assert_close(

@@ -11,7 +11,7 @@ from headcount.errors import InvalidInput
 from headcount.trained.allocation import Effects, filled_in, shares, uniform, without_noise
 from headcount.trained.attention import AttentionBlock
 from headcount.trained.batches import Batch, size_of, split
-from headcount.trained.descent import Counts, Descent, Step, descend
+from headcount.trained.descent import Candidate, Counts, Descent, Step, descend
 from headcount.trained.discovery import attention_blocks
 from headcount.trained.effect import Measure, Own
 from headcount.trained.fitting import (
@@ -21,6 +21,7 @@ from headcount.trained.fitting import (
     by_elimination,
     moments_of,
     resampled,
+    ridge_of,
     shrunk,
 )
 from headcount.trained.refit import Moments
@@ -33,6 +34,7 @@ MIN_SAMPLES = 40
 # Of distances, where none is given.
 TOLERANCES = {"KL divergence": 0.05, "cosine distance": 0.02, "squared distance": 0.02}
 REPLICATES = 4  # selections from other draws of the folds
+MAX_SPREAD = 64  # samples to compare these on: they share their samples, so few will do
 Note = Callable[[str], None]
 
 
@@ -95,6 +97,8 @@ class Study:
         self.guessing, self.judging, self.reporting = map(
             measure, (samples.guessed, samples.judged, samples.reported)
         )
+        few = MAX_SPREAD / max(len(self.judging.whole), MAX_SPREAD)
+        self.spreading = measure(split(samples.judged, (few, 1 - few), seed=seed)[0])
         self.tolerance = TOLERANCES[self.judging.kind] if tolerance is None else tolerance
         self.effects = self._distance(samples.guessed, distance)
 
@@ -156,19 +160,14 @@ class Study:
         """One layer alone, down to one head."""
         way = [self._with(layer, count) for count in range(self.heads[layer], 0, -1)]
 
-        def tried(counts: Counts) -> Step:
-            return self.step_of(self.build_alone(layer, counts))
+        def built(counts: Counts) -> Candidate:
+            return self.candidate(self.build_alone(layer, counts))
 
-        found = descend(way, self.whole_step, tried, tolerance=self.tolerance)
-        if len(way) - 1 not in found.steps:  # for the shares
-            found.steps[len(way) - 1] = tried(way[-1])
-        return found
+        return descend(way, built, tolerance=self.tolerance, to_the_end=True)
 
     def together(self, way: Sequence[Counts]) -> Descent:
         """All layers."""
-        return descend(
-            way, self.whole_step, lambda counts: self.step_of(self.build(counts)), tolerance=self.tolerance
-        )
+        return descend(way, lambda counts: self.candidate(self.build(counts)), tolerance=self.tolerance)
 
     def uniform_way(self) -> list[Counts]:
         """As many heads in every layer, or in proportion where layers differ."""
@@ -184,48 +183,52 @@ class Study:
 
     def effects_of(self, descent: Descent) -> Effects:
         """What a layer loses with each number of its heads."""
-        most = len(descent.way)
-        measured = {most - place: step.effect for place, step in descent.steps.items()}
+        measured = {len(descent.way) - place: effect for place, effect in descent.effects.items()}
         counts = sorted(measured)
         return without_noise(filled_in(counts, [measured[count] for count in counts]))
 
+    @cached_property
+    def orders(self) -> list[Sequence[int]]:
+        """The heads of every layer of the whole model, the first to keep first."""
+        return [self.order(layer, moments) for layer, moments in enumerate(self.layer_moments)]
+
+    @cached_property
+    def ridges(self) -> list[float]:
+        """The strength of every layer's refits."""
+        parts = zip(self.blocks, self.layer_moments, self.orders, strict=True)
+        return [ridge_of(*part) for part in parts]
+
     def build(self, counts: Counts, folds: Sequence[int] | None = None) -> Shrunk:
         """All layers with so many heads."""
-        return shrunk(self.whole, self.targets, counts, self.order, folds=folds)
+        return shrunk(self.whole, self.targets, counts, self.order, self.ridges, folds=folds)
 
     def build_alone(self, layer: int, counts: Counts, folds: Sequence[int] | None = None) -> Shrunk:
         """One layer with fewer heads."""
         moments = resampled(self.layer_moments[layer], folds)
-        return alone(self.whole, layer, counts[layer], self.order(layer, moments), moments)
+        order = self.orders[layer] if folds is None else self.order(layer, moments)
+        return alone(self.whole, layer, order[: counts[layer]], moments, ridge=self.ridges[layer])
 
-    @cached_property
-    def whole_step(self) -> Step:
-        """Nothing changed."""
-        return self.step_of(
-            Shrunk(self.whole, self.blocks, tuple(tuple(range(heads)) for heads in self.heads))
-        )
+    def candidate(self, found: Shrunk) -> Candidate:
+        """A model, tried on samples of the selection that it was not fitted to."""
+        if found.counts == self.heads:
+            whole = np.zeros(len(self.judging.whole))
+            step = Step(found.kept, rise_of(whole), whole)
+            return Candidate(found.kept, 0.0, 0.0, lambda: step, lambda: rise_of(0 * self.reporting.whole))
 
-    def step_of(self, found: Shrunk) -> Step:
-        """A model, tried on everything that it was not fitted to."""
-        unchanged = found.model is self.whole
-        judged, reported, guessed = (
-            np.zeros(len(measure.whole)) if unchanged else measure.rises(found.model)
-            for measure in (self.judging, self.reporting, self.guessing)
-        )
+        def judge() -> Step:
+            rises = self.judging.rises(found.model)
+            return Step(found.kept, self.rise(rises), rises)
+
+        guessed = float(self.guessing.rises(found.model).mean())
         same = self.effects is self.guessing
-        effect = guessed if same or unchanged else self.effects.rises(found.model)
-        return Step(
-            kept=found.kept,
-            guessed=float(guessed.mean()),
-            effect=float(effect.mean()),
-            judged=self.rise(judged, unchanged=unchanged),
-            reported=self.rise(reported, unchanged=unchanged),
-            rises=judged,
+        effect = guessed if same else float(self.effects.rises(found.model).mean())
+        return Candidate(
+            found.kept, guessed, effect, judge, lambda: self.rise(self.reporting.rises(found.model))
         )
 
-    def rise(self, rises: PerSample, *, unchanged: bool = False) -> Rise:
+    def rise(self, rises: PerSample) -> Rise:
         """With its bounds."""
-        return rise_of(rises, step=0.0 if unchanged else self.step, seed=self.seed)
+        return rise_of(rises, step=self.step, seed=self.seed)
 
     def spread(self, descent: Descent, build: Callable[[Counts, Sequence[int]], Shrunk]) -> float:
         """The standard deviation of the mean rise over selections from other draws of the folds."""

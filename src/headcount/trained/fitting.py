@@ -63,15 +63,19 @@ def shrunk(
     targets: Targets,
     counts: Sequence[int],
     order: Order,
+    ridges: Sequence[float],
     *,
     folds: Sequence[int] | None = None,
 ) -> Shrunk:
     """The whole model with so many heads in every layer.
 
     Layers below the first that loses heads stay as they are; those above are refitted even where they keep
-    all of theirs, since their inputs change. `folds`: those to fit to, some perhaps more than once.
+    all of theirs, since their inputs change.
+
+    - `ridges`: of the refit, by layer.
+    - `folds`: those to fit to, some perhaps more than once.
     """
-    model = copy.deepcopy(whole)
+    model = sharing_copy(whole)
     blocks = attention_blocks(model)
     kept = [tuple(range(block.heads)) for block in blocks]
     changed = False
@@ -86,12 +90,24 @@ def shrunk(
         if counts[layer] < block.heads:
             kept[layer] = tuple(sorted(order(layer, moments)[: counts[layer]]))
         places = torch.from_numpy(columns_of(kept[layer], block.head_dim)).to(outputs[0].device)
-        fit(block, moments, kept[layer])
+        fit(block, moments, kept[layer], ridge=ridges[layer])
         return [each.index_select(-1, places) for each in outputs]
 
     stops, names = [block.output for block in blocks], [block.name for block in blocks]
     in_lockstep(model, targets.batches, stops, at, names=names)
     return Shrunk(model, blocks, tuple(kept))
+
+
+def sharing_copy(whole: nn.Module) -> nn.Module:
+    """A copy with attention weights of its own; all other weights are those of the original."""
+    own = {
+        id(weight)
+        for block in attention_blocks(whole)
+        for module in (block.attention, *block.projections, block.output)
+        for weight in (*module.parameters(), *module.buffers())
+    }
+    everything = (*whole.parameters(), *whole.buffers())
+    return copy.deepcopy(whole, {id(each): each for each in everything if id(each) not in own})
 
 
 def resampled(moments: Sequence[Moments], folds: Sequence[int] | None) -> list[Moments]:
@@ -103,14 +119,14 @@ def resampled(moments: Sequence[Moments], folds: Sequence[int] | None) -> list[M
 
 
 def alone(
-    whole: nn.Module, layer: int, count: int, order: Sequence[int], moments: Sequence[Moments]
+    whole: nn.Module, layer: int, kept_there: Sequence[int], moments: Sequence[Moments], *, ridge: float
 ) -> Shrunk:
     """The whole model with fewer heads in one layer, from the moments of that layer in the whole model."""
-    model = copy.deepcopy(whole)
+    model = sharing_copy(whole)
     blocks = attention_blocks(model)
     kept = [tuple(range(block.heads)) for block in blocks]
-    kept[layer] = tuple(sorted(order[:count]))
-    fit(blocks[layer], moments, kept[layer])
+    kept[layer] = tuple(sorted(kept_there))
+    fit(blocks[layer], moments, kept[layer], ridge=ridge)
     return Shrunk(model, blocks, tuple(kept))
 
 
@@ -126,13 +142,18 @@ def moments_of(whole: nn.Module, targets: Targets) -> list[list[Moments]]:
     return [found[layer] for layer in range(len(stops))]
 
 
-def fit(block: AttentionBlock, moments: Sequence[Moments], kept: Sequence[int]) -> None:
+def fit(block: AttentionBlock, moments: Sequence[Moments], kept: Sequence[int], *, ridge: float) -> None:
     """Keep these heads, with the output projection that serves them best."""
     towards, size = block.output_weight(), block.head_dim
-    ridge = chosen_ridge(moments, [kept], head_dim=size, towards=towards)
     found = refitted(reduce(add, moments), kept, head_dim=size, ridge=ridge, towards=towards)
     block.keep(kept)
     block.set_output(found.weight, found.bias if block.has_output_bias else None)
+
+
+def ridge_of(block: AttentionBlock, moments: Sequence[Moments], order: Sequence[int]) -> float:
+    """The strength of a layer's refits, by cross-validation with a half of its heads."""
+    kept = order[: max(1, block.heads // 2)]
+    return chosen_ridge(moments, [kept], head_dim=block.head_dim, towards=block.output_weight())
 
 
 def projections_of(found: Shrunk) -> list[tuple[np.ndarray, np.ndarray | None]]:

@@ -187,7 +187,7 @@ def _planned(study: "Study", counted: "Counted") -> tuple[Plan, dict[Name, Proje
     for name in SOLUTIONS:
         found: Descent = getattr(counted, name)
         built = study.build(found.way[found.place])
-        solutions[name] = Solution(built.kept, found.found.judged, found.found.reported)
+        solutions[name] = Solution(built.kept, found.found.judged, found.reported)
         projections[name] = projections_of(built)
     layers = tuple(
         LayerShape(block.name, block.heads, block.kv_heads, block.head_dim) for block in study.blocks
@@ -203,14 +203,13 @@ def _check_callable(**given: Callable[..., Any] | None) -> None:
 
 
 def _curve(descent: Descent) -> list[dict[str, Any]]:
-    """Loss against heads, as far as it was measured; on the samples that decide nothing too."""
+    """Loss against heads, as far as the judge was asked."""
     steps = sorted(descent.steps.values(), key=lambda step: -step.heads)
     return [
         {
             "heads": step.heads,
             "counts": list(step.counts),
             "judged": step.judged.to_json(),
-            "reported": step.reported.to_json(),
         }
         for step in steps
     ]

@@ -67,7 +67,7 @@ def layer_counts(counted: "Counted", plan: Plan) -> tuple[LayerCount, ...]:
                 needed=None if verdict == "cannot tell" else descent.found.heads - others,
                 interval=(interval[0] - others, interval[1] - others),
                 verdict=verdict,
-                rise=descent.found.reported,
+                rise=descent.reported,
                 uniform=len(plan.uniform.kept[place]),
                 free=len(plan.free.kept[place]),
                 kept=plan.free.kept[place],
@@ -93,7 +93,7 @@ def interval_of(descent: Descent, spread: float) -> tuple[int, int]:
 def sentence_of(plan: Plan, counted: "Counted", layers: Sequence[LayerCount]) -> str:
     """The answer for the whole model, and the layers that need the most of their heads."""
     free = counted.free
-    verdict, told = verdict_of(free), f"{plan.measure} {free.found.reported}"
+    verdict, told = verdict_of(free), f"{plan.measure} {free.reported}"
     if verdict == "cannot tell":
         assert free.failed is not None, "a way that ended is not noisy"
         failed = free.steps[free.failed]
