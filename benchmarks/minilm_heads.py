@@ -94,12 +94,8 @@ class Calibration:
             for fold in np.unique(folds):
                 chosen = torch.as_tensor(folds == fold, device=heads.device)
                 pair = (each[chosen].flatten(0, 1).double().cpu().numpy() for each in (heads, wanted))
-                found[int(fold)].append(_weighted(Moments.of(*pair), 100 / heads.shape[1]))
+                found[int(fold)].append(Moments.of(*pair).times(1 / heads.shape[1]))
         return [reduce(add, each) for each in found.values()]
-
-
-def _weighted(moments: Moments, weight: float) -> Moments:
-    return Moments(weight * moments.gram, weight * moments.cross, weight * moments.squares)
 
 
 def bottom_up(model: Any, calibration: Calibration, choose: Choose) -> list[Projection]:
