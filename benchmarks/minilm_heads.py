@@ -22,7 +22,7 @@ RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 SELECTION_RIDGE = 1e-2
 MEASURED = (1, 2, 4, 6, 9)  # heads left in a layer whose effect is measured
 SCALE = 20.0  # of cosines in the contrastive loss that the model was trained with
-PAIRS = 32  # in a batch of that loss
+QUERIES, CANDIDATES = 16, 4  # in a batch of that loss, and of each query's list beside it
 TEXTS = 128  # in a batch of distillation
 LEARNING_RATE = 2e-4
 
@@ -94,37 +94,41 @@ class Calibration:
             for fold in np.unique(folds):
                 chosen = torch.as_tensor(folds == fold, device=heads.device)
                 pair = (each[chosen].flatten(0, 1).double().cpu().numpy() for each in (heads, wanted))
-                found[int(fold)].append(_weighted(Moments.of(*pair), 100 / heads.shape[1]))
+                found[int(fold)].append(Moments.of(*pair).times(1 / heads.shape[1]))
         return [reduce(add, each) for each in found.values()]
 
 
-def _weighted(moments: Moments, weight: float) -> Moments:
-    return Moments(weight * moments.gram, weight * moments.cross, weight * moments.squares)
-
-
-def bottom_up(
-    model: Any, calibration: Calibration, choose: Choose, *, refit: bool = True
-) -> list[Projection]:
+def bottom_up(model: Any, calibration: Calibration, choose: Choose) -> list[Projection]:
     """The heads that `choose` names in every layer, on the inputs that the layer now gets."""
     hidden, found = list(calibration.inputs[0]), []
     for place, layer in enumerate(model.encoder.layer):
         outputs = [head_outputs(layer, each) for each in hidden]
         folds = calibration.moments(place, hidden, outputs)
-        projection = fitted(layer, folds, choose(place, folds), refit=refit)
+        projection = fitted(layer, folds, choose(place, folds))
         written = (applied(projection, each) for each in outputs)
         hidden = [onwards(layer, *pair) for pair in zip(hidden, written, strict=True)]
         found.append(projection)
     return found
 
 
-def fitted(layer: Any, folds: Sequence[Moments], kept: Sequence[int], *, refit: bool) -> Projection:
-    """The projection of these heads: fitted anew, or what the model has of it."""
+def fitted(layer: Any, folds: Sequence[Moments], kept: Sequence[int]) -> Projection:
+    """The projection of these heads, fitted anew."""
+    if len(kept) == HEADS:
+        return as_it_is(layer, kept)
     weight = projection_of(layer)
-    if not refit or len(kept) == HEADS:
-        columns = columns_of(sorted(kept), HEAD_DIM)
-        return Projection(columns, weight[columns], bias_of(layer))
     ridge = chosen_ridge(folds, [kept], head_dim=HEAD_DIM, towards=weight, ridges=RIDGES)
     return refitted(reduce(add, folds), kept, head_dim=HEAD_DIM, ridge=ridge, towards=weight)
+
+
+def as_it_is(layer: Any, kept: Sequence[int]) -> Projection:
+    """What the model has of the projection of these heads."""
+    columns = columns_of(sorted(kept), HEAD_DIM)
+    return Projection(columns, projection_of(layer)[columns], bias_of(layer))
+
+
+def as_they_are(model: Any, kept: Kept) -> list[Projection]:
+    """The same of every layer."""
+    return [as_it_is(*pair) for pair in zip(model.encoder.layer, kept, strict=True)]
 
 
 def applied(projection: Projection, outputs: torch.Tensor) -> torch.Tensor:
@@ -176,8 +180,8 @@ def effects(model: Any, calibration: Calibration, texts: Texts) -> list[list[flo
         for count in MEASURED:
             counts = [count if each == place else HEADS for each in range(LAYERS)]
             kept = eliminating(model, counts)(place, folds)
-            projections = [fitted(each, (), range(HEADS), refit=False) for each in model.encoder.layer]
-            projections[place] = fitted(layer, folds, kept, refit=True)
+            projections = as_they_are(model, [range(HEADS)] * LAYERS)
+            projections[place] = fitted(layer, folds, kept)
             changed = embedded(built(half, projections), texts)
             found.append(float((1 - (whole * changed).sum(dim=1)).mean()))
         tables.append(found)
@@ -203,29 +207,31 @@ def magnitude_scores(model: Any) -> np.ndarray:
     return np.array(found)
 
 
-def gradient_scores(model: Any, lists: Lists, pairs: int) -> np.ndarray:
+def gradient_scores(model: Any, lists: Lists, queries: int) -> np.ndarray:
     """Michel et al. (2019): the mean of |∂ loss / ∂ gate| over texts, [layer, head].
 
-    The loss is contrastive: a query's own passage among those of the other queries of its batch. The gates of
-    a text multiply its heads' outputs.
+    The loss is contrastive: a query's own passage against some others of its list and all of the other
+    queries' in the batch. The gates of a text multiply its heads' outputs.
     """
-    rows = np.random.default_rng(2).permutation(len(lists.queries))[:pairs]
-    total = np.zeros((LAYERS, HEADS))
-    for some in np.array_split(rows, -(-pairs // PAIRS)):
-        passages = lists.candidates[some, lists.label[some]]
+    random = np.random.default_rng(2)
+    rows = random.permutation(len(lists.queries))[:queries]
+    total, texts_seen = np.zeros((LAYERS, HEADS)), 0
+    for some in np.array_split(rows, -(-queries // QUERIES)):
+        others = random.permuted(lists.candidates[some], axis=1)[:, : CANDIDATES - 1].ravel()
+        passages = np.unique([*lists.candidates[some, lists.label[some]], *others])
+        own = np.searchsorted(passages, lists.candidates[some, lists.label[some]])
         texts = [lists.queries[row] for row in some] + [lists.passages[place] for place in passages]
-        parts, places, gates = [], [], []
+        found, places, gates = [], [], []
         for where, ids in batches(texts):
-            own = torch.ones(len(ids), LAYERS, HEADS, requires_grad=True)
-            parts.append(gated(model, ids, own))
+            gates.append(torch.ones(len(ids), LAYERS, HEADS, requires_grad=True))
+            found.append(gated(model, ids, gates[-1]))
             places.append(where)
-            gates.append(own)
-        order = torch.as_tensor(np.argsort(np.concatenate(places)))
-        queries, answers = torch.cat(parts)[order].split(len(some))
-        loss = functional.cross_entropy(SCALE * queries @ answers.T, torch.arange(len(some)), reduction="sum")
-        loss.backward()
-        total += sum(own.grad.abs().sum(dim=0).double().numpy() for own in gates if own.grad is not None)
-    return total / (2 * pairs)
+        embeddings = torch.cat(found)[torch.as_tensor(np.argsort(np.concatenate(places)))]
+        scores = SCALE * embeddings[: len(some)] @ embeddings[len(some) :].T
+        functional.cross_entropy(scores, torch.as_tensor(own), reduction="sum").backward()
+        total += sum(each.grad.abs().sum(dim=0).double().numpy() for each in gates if each.grad is not None)
+        texts_seen += len(texts)
+    return total / texts_seen
 
 
 def gated(model: Any, ids: torch.Tensor, gates: torch.Tensor) -> torch.Tensor:

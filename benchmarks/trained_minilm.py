@@ -24,6 +24,8 @@ from minilm import HEADS, LAYERS
 from minilm_heads import (
     Calibration,
     Choose,
+    Kept,
+    as_they_are,
     bottom_up,
     built,
     by_scores,
@@ -37,7 +39,7 @@ from minilm_heads import (
 from recording import RESULTS, about, parser_of, write_json
 
 REMOVED = (12, 24, 36, 48, 60)
-PAIRS = 256  # queries with their passages, for gradient importance
+GRADIENT_QUERIES = 128
 
 
 @dataclass(frozen=True)
@@ -97,12 +99,12 @@ class Bench:
             precision="bfloat16" if self.half else "float32",
             calibration_texts=len(self.texts),
             calibration_tokens=sum(map(len, self.texts)),
-            gradient_pairs=PAIRS,
+            gradient_queries=GRADIENT_QUERIES,
         )
         if "effects" not in self.found:
             self.note(effects=effects(self.model, self.calibration, self.others))
         if "gradient" not in self.found:
-            self.note(gradient=gradient_scores(self.model, self.train, PAIRS).tolist())
+            self.note(gradient=gradient_scores(self.model, self.train, GRADIENT_QUERIES).tolist())
 
     def note(self, **entries: Any) -> None:
         """Keep entries in the results file."""
@@ -115,15 +117,23 @@ class Bench:
         return minilm.ranked(copy.deepcopy(model).to(torch.bfloat16) if self.half else model, self.lists)
 
     def choose(self, row: Row) -> Choose:
-        """The heads that a row keeps, layer by layer; those of elimination are the same without a refit."""
-        total = LAYERS * HEADS - row.removed
-        if row.method == "elimination":
-            refitted = self.entry(Row(row.method, row.removed, refit=True))
-            if refitted is not None:
-                return lambda place, _: refitted["kept"][place]
+        """How a row chooses heads, layer by layer from the bottom up."""
+        if row.method == "elimination" and self.refitted(row) is None:
+            total = LAYERS * HEADS - row.removed
             return eliminating(self.model, shares_of(self.found["effects"], total))
-        kept = by_scores(self.scores(row), total)
+        kept = self.kept(row)
         return lambda place, _: kept[place]
+
+    def kept(self, row: Row) -> Kept:
+        """The heads of a row; those of elimination are the ones that were refitted."""
+        refitted = self.refitted(row)
+        if row.method == "elimination" and refitted is not None:
+            return refitted["kept"]
+        return by_scores(self.scores(row), LAYERS * HEADS - row.removed)
+
+    def refitted(self, row: Row) -> dict[str, Any] | None:
+        """What the results file has of the same heads, refitted and no more."""
+        return self.entry(Row(row.method, row.removed, refit=True, seed=row.seed))
 
     def scores(self, row: Row) -> np.ndarray:
         """Of every head, [layer, head]."""
@@ -143,7 +153,10 @@ class Bench:
     def measure(self, row: Row) -> None:
         """Make a row and keep it."""
         started = time.process_time()
-        projections = bottom_up(self.model, self.calibration, self.choose(row), refit=row.refit)
+        if row.refit:
+            projections = bottom_up(self.model, self.calibration, self.choose(row))
+        else:
+            projections = as_they_are(self.model, self.kept(row))
         changed = built(self.model, projections)
         if row.distilled:
             texts = [*self.train.queries, *self.train.passages]

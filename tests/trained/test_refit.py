@@ -51,6 +51,20 @@ def test_moments_of_folds_add_up_to_those_of_all_tokens(seed):
 
 
 @quickly
+@given(seeds, st.integers(1, 5))
+def test_moments_times_a_number_are_those_of_repeated_tokens(seed, times):
+    z, o, _ = heads_outputs(seed, tokens=20)
+    repeated, weighted = (
+        Moments.of(np.tile(z, (times, 1)), np.tile(o, (times, 1))),
+        Moments.of(z, o).times(times),
+    )
+    np.testing.assert_allclose(weighted.gram, repeated.gram, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(weighted.cross, repeated.cross, rtol=1e-9, atol=1e-9)
+    assert weighted.squares == pytest.approx(repeated.squares)
+    assert weighted.weight == times * 20
+
+
+@quickly
 @given(seeds, subsets, st.sampled_from(RIDGES))
 def test_the_whole_projection_is_kept_by_any_ridge_towards_it(seed, kept, ridge):
     z, o, weight = heads_outputs(seed)

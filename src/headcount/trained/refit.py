@@ -33,8 +33,8 @@ class Moments:
 
     >>> tokens = np.arange(6.0).reshape(3, 2)
     >>> both = Moments.of(tokens[:2], tokens[:2]) + Moments.of(tokens[2:], tokens[2:])
-    >>> both.tokens, both.squares
-    (3, 55.0)
+    >>> both.weight, both.squares
+    (3.0, 55.0)
     """
 
     gram: Matrix
@@ -48,7 +48,7 @@ class Moments:
                 "moments: expected a square G and a C with as many rows, "
                 f"got the shapes {self.gram.shape} and {self.cross.shape}"
             )
-        if not (np.isfinite(self.gram).all() and np.isfinite(self.cross).all() and self.tokens >= 1):
+        if not (np.isfinite(self.gram).all() and np.isfinite(self.cross).all() and self.weight > 0):
             raise expected("moments", "finite numbers of at least one token", self.gram[-1, -1])
 
     @classmethod
@@ -61,10 +61,18 @@ class Moments:
     def __add__(self, other: "Moments") -> "Moments":
         return Moments(self.gram + other.gram, self.cross + other.cross, self.squares + other.squares)
 
+    def times(self, factor: float) -> "Moments":
+        """As if every token were there so often, such as 1 / length where samples count alike.
+
+        >>> Moments.of(np.eye(2), np.eye(2)).times(0.5).weight
+        1.0
+        """
+        return Moments(factor * self.gram, factor * self.cross, factor * self.squares)
+
     @property
-    def tokens(self) -> int:
-        """How many tokens were summed."""
-        return round(float(self.gram[-1, -1]))
+    def weight(self) -> float:
+        """How many tokens were summed, or what they weigh."""
+        return float(self.gram[-1, -1])
 
     def centred(self) -> "Covariances":
         """The same about the means, per token: what is left once a bias is fitted."""
@@ -142,7 +150,7 @@ class Projection:
         rows = np.append(self.columns, len(moments.gram) - 1)
         weight = np.vstack([self.weight, self.bias])
         bent = moments.gram[np.ix_(rows, rows)] @ weight - 2 * moments.cross[rows]
-        return max(moments.squares + float((weight * bent).sum()), 0.0) / moments.tokens
+        return max(moments.squares + float((weight * bent).sum()), 0.0) / moments.weight
 
 
 def columns_of(heads: Iterable[int], head_dim: int) -> Columns:
@@ -220,5 +228,5 @@ def cross_validated_error(
     for left_out, fold in enumerate(folds):
         others = reduce(add, (each for place, each in enumerate(folds) if place != left_out))
         found = refitted(others, heads, head_dim=head_dim, ridge=ridge, towards=towards)
-        errors.append(found.error(fold) * fold.tokens)
-    return sum(errors) / sum(fold.tokens for fold in folds)
+        errors.append(found.error(fold) * fold.weight)
+    return sum(errors) / sum(fold.weight for fold in folds)
