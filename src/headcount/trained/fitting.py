@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from headcount.trained.attention import AttentionBlock
 from headcount.trained.descent import Counts
 from headcount.trained.discovery import attention_blocks
-from headcount.trained.lockstep import in_lockstep
+from headcount.trained.lockstep import Beside, in_lockstep
 from headcount.trained.plan import Kept
 from headcount.trained.refit import Moments, chosen_ridge, columns_of, refitted
 from headcount.trained.selection import eliminated
@@ -80,13 +80,13 @@ def shrunk(
     kept = [tuple(range(block.heads)) for block in blocks]
     changed = False
 
-    def at(layer: int, outputs: list[Tensor]) -> list[Tensor] | None:
+    def at(layer: int, outputs: list[Tensor], residuals: Beside) -> list[Tensor] | None:
         nonlocal changed
         block = blocks[layer]
         changed = changed or counts[layer] < block.heads
         if not changed:
             return None
-        moments = resampled(targets.moments(layer, outputs), folds)
+        moments = resampled(targets.moments(layer, outputs, residuals), folds)
         if counts[layer] < block.heads:
             kept[layer] = tuple(sorted(order(layer, moments)[: counts[layer]]))
         places = torch.from_numpy(columns_of(kept[layer], block.head_dim)).to(outputs[0].device)
@@ -94,7 +94,7 @@ def shrunk(
         return [each.index_select(-1, places) for each in outputs]
 
     stops, names = [block.output for block in blocks], [block.name for block in blocks]
-    in_lockstep(model, targets.batches, stops, at, names=names)
+    in_lockstep(model, targets.batches, stops, at, names=names, beside=targets.sources_in(model))
     return Shrunk(model, blocks, tuple(kept))
 
 
@@ -135,10 +135,10 @@ def moments_of(whole: nn.Module, targets: Targets) -> list[list[Moments]]:
     found: dict[int, list[Moments]] = {}
     stops, names = [block.output for block in targets.blocks], [block.name for block in targets.blocks]
 
-    def at(layer: int, outputs: list[Tensor]) -> None:
-        found[layer] = targets.moments(layer, outputs)
+    def at(layer: int, outputs: list[Tensor], residuals: Beside) -> None:
+        found[layer] = targets.moments(layer, outputs, residuals)
 
-    in_lockstep(whole, targets.batches, stops, at, names=names)
+    in_lockstep(whole, targets.batches, stops, at, names=names, beside=targets.sources_in(whole))
     return [found[layer] for layer in range(len(stops))]
 
 

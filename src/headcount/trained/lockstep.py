@@ -15,8 +15,10 @@ from torch import Tensor, nn
 
 from headcount.errors import InvalidInput
 from headcount.trained.batches import Batch, called
+from headcount.trained.residual import first_tensor
 
-At = Callable[[int, list[Tensor]], list[Tensor] | None]
+Beside = list[Tensor | None]
+At = Callable[[int, list[Tensor], Beside], list[Tensor] | None]
 
 
 class _Stopped(Exception):
@@ -32,6 +34,7 @@ class _Batch(threading.Thread):
         self.go, self.paused = threading.Semaphore(0), threading.Semaphore(0)
         self.place: int | None = None
         self.inputs: Tensor | None = None
+        self.beside: dict[int, Tensor] = {}
         self.failed: BaseException | None = None
         self.cancelled = False
 
@@ -65,11 +68,18 @@ class _Batch(threading.Thread):
 
 
 def in_lockstep(
-    model: nn.Module, batches: Sequence[Batch], stops: Sequence[nn.Module], at: At, *, names: Sequence[str]
+    model: nn.Module,
+    batches: Sequence[Batch],
+    stops: Sequence[nn.Module],
+    at: At,
+    *,
+    names: Sequence[str],
+    beside: Sequence[nn.Module | None] | None = None,
 ) -> None:
     """Run all batches, and call `at` with the place of a stop and all inputs before any goes through it.
 
-    What `at` returns, if anything, goes on in place of these inputs; it may change the module.
+    What `at` returns, if anything, goes on in place of these inputs; it may change the module. `beside`: a
+    module for each stop, called before it, whose inputs `at` is given too.
     """
     runs = [_Batch(model, batch) for batch in batches]
     current: list[_Batch] = []
@@ -80,7 +90,20 @@ def in_lockstep(
 
         return hook
 
+    def note_of(place: int) -> Callable[[nn.Module, tuple[Any, ...], dict[str, Any]], None]:
+        def note(_: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+            tensor = first_tensor(inputs, named)
+            if tensor is not None:
+                current[0].beside[place] = tensor
+
+        return note
+
     hooks = [stop.register_forward_pre_hook(hook_of(place)) for place, stop in enumerate(stops)]
+    hooks += [
+        module.register_forward_pre_hook(note_of(place), with_kwargs=True)
+        for place, module in enumerate(beside or ())
+        if module is not None
+    ]
     for run in runs:
         run.start()
     seen: set[int] = set()
@@ -100,9 +123,10 @@ def in_lockstep(
                     "layers share cannot be changed for one of them"
                 )
             seen.add(place)
-            changed = at(place, [run.inputs for run in runs if run.inputs is not None])
-            for run, inputs in zip(runs, changed or (), strict=False):
-                run.inputs = inputs
+            inputs = [run.inputs for run in runs if run.inputs is not None]
+            changed = at(place, inputs, [run.beside.pop(place, None) for run in runs])
+            for run, replaced in zip(runs, changed or (), strict=False):
+                run.inputs = replaced
     finally:
         for hook in hooks:
             hook.remove()
