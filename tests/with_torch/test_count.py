@@ -5,9 +5,10 @@ import torch
 from planted import batches, planted
 from small_models import outputs_of
 
+from headcount.trained.choosing import ways_to_choose
 from headcount.trained.count import Samples, Study
 from headcount.trained.discovery import attention_blocks, prepared
-from headcount.trained.fitting import by_elimination, shrunk
+from headcount.trained.fitting import shrunk
 from headcount.trained.taps import targets_of
 
 pytestmark = pytest.mark.torch
@@ -29,7 +30,8 @@ def test_half_of_spread_heads_are_enough_once_refitted():
     _, spread = planted()
     given = batches(8)
     targets = targets_of(spread, attention_blocks(spread), given)
-    found = shrunk(spread, targets, (4, 4, 4), by_elimination(targets.blocks), [1e-8] * 3)
+    choose = ways_to_choose(targets.blocks, None)["elimination"]
+    found = shrunk(spread, targets, (4, 4, 4), choose, [1e-8] * 3)
     assert found.counts == (4, 4, 4)
     fresh = batches(1, seed=99)[0]
     torch.testing.assert_close(

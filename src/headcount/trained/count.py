@@ -11,19 +11,19 @@ from headcount.errors import InvalidInput
 from headcount.trained.allocation import Effects, filled_in, shares, uniform, without_noise
 from headcount.trained.attention import AttentionBlock
 from headcount.trained.batches import Batch, size_of, split
+from headcount.trained.choosing import Choose, ways_to_choose
 from headcount.trained.descent import Candidate, Counts, Descent, Step, descend
 from headcount.trained.discovery import attention_blocks
 from headcount.trained.effect import Measure, Own
 from headcount.trained.fitting import (
-    Order,
     Shrunk,
     alone,
-    by_elimination,
     moments_of,
     resampled,
     ridge_of,
     shrunk,
 )
+from headcount.trained.importance import gradient_scores
 from headcount.trained.refit import Moments
 from headcount.trained.rise import PerSample, Rise, rise_of, step_of
 from headcount.trained.taps import FOLDS, Targets, targets_of
@@ -63,12 +63,15 @@ class Counted:
     - `layers`: each layer alone, the others whole.
     - `uniform`, `free`: all layers together, with as many heads each, and in shares by what each layer's
       heads are worth.
+    - `ways`: by how much half of the heads change the model, by the way in which they are chosen; the best of
+      them is used.
     - `spreads`: how far the mean rise at these ends moves with other samples of the selection; layers first.
     """
 
     layers: tuple[Descent, ...]
     uniform: Descent
     free: Descent
+    ways: dict[str, float]
     spreads: tuple[float, ...]
 
 
@@ -89,7 +92,6 @@ class Study:
         self.whole, self.samples, self.seed = whole, samples, seed
         self.blocks: tuple[AttentionBlock, ...] = attention_blocks(whole)
         self.targets: Targets = targets_of(whole, self.blocks, samples.fitted, seed=seed)
-        self.order: Order = by_elimination(self.blocks)
 
         def measure(batches: Sequence[Batch]) -> Measure:
             return Measure.of(whole, batches, loss=loss, metric=metric, kind=distance)
@@ -123,6 +125,8 @@ class Study:
 
     def run(self, note: Note = lambda _: None) -> Counted:
         """All ways down."""
+        note("ways to choose heads")
+        note(f"{self.way} is the best of them")
         layers = []
         for layer, block in enumerate(self.blocks):
             note(f"layer {layer + 1} of {len(self.blocks)}: {block.name}")
@@ -137,7 +141,7 @@ class Study:
             self.spread(descent, partial(self.build_alone, layer)) for layer, descent in enumerate(layers)
         ]
         spreads += [self.spread(descent, self.build) for descent in (alike, free)]
-        return Counted(tuple(layers), alike, free, tuple(spreads))
+        return Counted(tuple(layers), alike, free, self.way_effects, tuple(spreads))
 
     @cached_property
     def step(self) -> float:
@@ -188,25 +192,58 @@ class Study:
         return without_noise(filled_in(counts, [measured[count] for count in counts]))
 
     @cached_property
-    def orders(self) -> list[Sequence[int]]:
-        """The heads of every layer of the whole model, the first to keep first."""
-        return [self.order(layer, moments) for layer, moments in enumerate(self.layer_moments)]
+    def halves(self) -> Counts:
+        """Half of the heads of every layer: where ways to choose are held against each other."""
+        return tuple(max(1, heads // 2) for heads in self.heads)
 
     @cached_property
-    def ridges(self) -> list[float]:
-        """The strength of every layer's refits."""
-        parts = zip(self.blocks, self.layer_moments, self.orders, strict=True)
-        return [ridge_of(*part) for part in parts]
+    def ways(self) -> dict[str, Choose]:
+        """Ways to choose heads, each with its name."""
+        scores = gradient_scores(self.whole, self.blocks, self.samples.fitted, seed=self.seed)
+        return ways_to_choose(self.blocks, scores)
+
+    @cached_property
+    def ridges(self) -> dict[str, list[float]]:
+        """The strength of every layer's refits, by the way to choose heads: as it suits half of them."""
+        layers = list(zip(self.blocks, self.layer_moments, self.halves, strict=True))
+        return {
+            name: [
+                ridge_of(block, moments, choose(layer, moments, half))
+                for layer, (block, moments, half) in enumerate(layers)
+            ]
+            for name, choose in self.ways.items()
+        }
+
+    @cached_property
+    def way_effects(self) -> dict[str, float]:
+        """By how much half of the heads change the model, by the way in which they are chosen.
+
+        All are refitted, and seen on samples that no fit saw: with few samples, what eliminates by them may
+        follow their noise.
+        """
+        halves = {
+            name: shrunk(self.whole, self.targets, self.halves, choose, self.ridges[name])
+            for name, choose in self.ways.items()
+        }
+        return {name: float(self.effects.rises(half.model).mean()) for name, half in halves.items()}
+
+    @cached_property
+    def way(self) -> str:
+        """The best of them."""
+        return min(self.way_effects, key=lambda name: self.way_effects[name])
 
     def build(self, counts: Counts, folds: Sequence[int] | None = None) -> Shrunk:
         """All layers with so many heads."""
-        return shrunk(self.whole, self.targets, counts, self.order, self.ridges, folds=folds)
+        choose = self.ways[self.way]
+        return shrunk(self.whole, self.targets, counts, choose, self.ridges[self.way], folds=folds)
 
     def build_alone(self, layer: int, counts: Counts, folds: Sequence[int] | None = None) -> Shrunk:
         """One layer with fewer heads."""
         moments = resampled(self.layer_moments[layer], folds)
-        order = self.orders[layer] if folds is None else self.order(layer, moments)
-        return alone(self.whole, layer, order[: counts[layer]], moments, ridge=self.ridges[layer])
+        kept: Sequence[int] = range(counts[layer])
+        if counts[layer] < self.heads[layer]:
+            kept = self.ways[self.way](layer, moments, counts[layer])
+        return alone(self.whole, layer, kept, moments, ridge=self.ridges[self.way][layer])
 
     def candidate(self, found: Shrunk) -> Candidate:
         """A model, tried on samples of the selection that it was not fitted to."""

@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -12,17 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from headcount.trained.attention import AttentionBlock
+from headcount.trained.choosing import Choose
 from headcount.trained.descent import Counts
 from headcount.trained.discovery import attention_blocks
 from headcount.trained.lockstep import Beside, in_lockstep
 from headcount.trained.plan import Kept
 from headcount.trained.refit import Moments, chosen_ridge, columns_of, refitted
-from headcount.trained.selection import eliminated
 from headcount.trained.taps import Targets
-
-# The heads of a layer in the order in which to keep them, from the layer and the folds of its moments.
-Order = Callable[[int, Sequence[Moments]], Sequence[int]]
-SELECTION_RIDGE = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,27 +38,11 @@ class Shrunk:
         return tuple(map(len, self.kept))
 
 
-def by_elimination(blocks: Sequence[AttentionBlock]) -> Order:
-    """Heads by backward elimination, on the inputs that a layer gets."""
-
-    def order(layer: int, folds: Sequence[Moments]) -> Sequence[int]:
-        block = blocks[layer]
-        covariances = reduce(add, folds).centred().with_ridge(SELECTION_RIDGE, block.output_weight())
-        return eliminated(covariances, head_dim=block.head_dim).order
-
-    return order
-
-
-def by_fixed(orders: Sequence[Sequence[int]]) -> Order:
-    """The same order whatever a layer gets."""
-    return lambda layer, _: orders[layer]
-
-
 def shrunk(
     whole: nn.Module,
     targets: Targets,
     counts: Sequence[int],
-    order: Order,
+    choose: Choose,
     ridges: Sequence[float],
     *,
     folds: Sequence[int] | None = None,
@@ -88,7 +68,7 @@ def shrunk(
             return None
         moments = resampled(targets.moments(layer, outputs, residuals), folds)
         if counts[layer] < block.heads:
-            kept[layer] = tuple(sorted(order(layer, moments)[: counts[layer]]))
+            kept[layer] = tuple(sorted(choose(layer, moments, counts[layer])))
         places = torch.from_numpy(columns_of(kept[layer], block.head_dim)).to(outputs[0].device)
         fit(block, moments, kept[layer], ridge=ridges[layer])
         return [each.index_select(-1, places) for each in outputs]
@@ -150,9 +130,8 @@ def fit(block: AttentionBlock, moments: Sequence[Moments], kept: Sequence[int], 
     block.set_output(found.weight, found.bias if block.has_output_bias else None)
 
 
-def ridge_of(block: AttentionBlock, moments: Sequence[Moments], order: Sequence[int]) -> float:
-    """The strength of a layer's refits, by cross-validation with a half of its heads."""
-    kept = order[: max(1, block.heads // 2)]
+def ridge_of(block: AttentionBlock, moments: Sequence[Moments], kept: Sequence[int]) -> float:
+    """The strength of a layer's refits, by cross-validation with these heads."""
     return chosen_ridge(moments, [kept], head_dim=block.head_dim, towards=block.output_weight())
 
 

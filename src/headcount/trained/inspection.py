@@ -74,6 +74,7 @@ class Inspection:
             **{name: self._solution(self.plan.solution(name)) for name in SOLUTIONS},
             "layers": [layer.to_row() for layer in self.layers],
             "curves": {name: _curve(getattr(self.counted, name)) for name in SOLUTIONS},
+            "ways_to_choose": self.counted.ways,
             "samples": self.samples,
             "seconds": round(self.seconds, 1),
             "version": __version__,
