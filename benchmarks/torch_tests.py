@@ -30,7 +30,7 @@ def main() -> None:
         suite = ElementTree.parse(report).getroot()[0]
     counts = {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
     passed = counts["tests"] - counts["failures"] - counts["errors"] - counts["skipped"]
-    packages = [f"{package} {version(package)}" for package in ("torch", "datasets")]
+    packages = [f"{package} {version(package)}" for package in ("torch", "datasets", "transformers", "timm")]
     result = {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "passed": passed,

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from headcount.theory.constructions.specialise import specialise
     from headcount.theory.density.approximate import approximate_target
     from headcount.theory.shape import capacity
+    from headcount.trained.inspection import Inspection, inspect
+    from headcount.trained.layout import Layout, register_attention
     from headcount.trials.grid import Grid
     from headcount.trials.row import Outcome
     from headcount.trials.task_choice import TaskChoice
@@ -58,6 +60,10 @@ _HOMES = {
     "specialise": "theory.constructions.specialise",
     "memorise": "theory.constructions.memorise",
     "collide": "theory.collisions.collide",
+    "inspect": "trained.inspection",
+    "Inspection": "trained.inspection",
+    "Layout": "trained.layout",
+    "register_attention": "trained.layout",
     "approximate_target": "theory.density.approximate",
     "DataWarning": "errors",
     "HeadcountError": "errors",
@@ -74,7 +80,9 @@ __all__ = [
     "Grid",
     "HeadCount",
     "HeadcountError",
+    "Inspection",
     "InvalidInput",
+    "Layout",
     "NotFittedError",
     "Outcome",
     "RetrievalTask",
@@ -91,8 +99,10 @@ __all__ = [
     "capacity",
     "check_assumptions",
     "collide",
+    "inspect",
     "memorise",
     "read_results",
+    "register_attention",
     "register_task",
     "specialise",
     "sweep",

