@@ -90,9 +90,9 @@ def other_kinds() -> str:
     before, after, last = (_judged(half) for half in ("before", "mending", "held-out"))
     both = before.keys() & after.keys()
     return (
-        f"On tasks of other kinds, kept for a single run after the last change of a rule, it is right on "
-        f"{sum(last.values())} of {len(last)}.\nOn those that rules were changed with in view it was right on "
-        f"{sum(before[name] for name in both)} of {len(both)} before, and is on "
+        "On tasks of other kinds, kept for a single run after the last change of a rule, it is right on "
+        f"{sum(last.values())} of {len(last)}.\nOn those that rules were changed with in view it was right "
+        f"on {sum(before[name] for name in both)} of {len(both)} before, and is on "
         f"{sum(after[name] for name in both)} of {len(both)} now."
     )
 
