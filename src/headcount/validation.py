@@ -7,6 +7,8 @@ from numbers import Integral, Real
 
 from headcount.errors import InvalidInput
 
+MAX_NAMES, MAX_LAST = 12, 3
+
 Rows = tuple[tuple[float, ...], ...]
 
 
@@ -17,6 +19,18 @@ def shown(value: object) -> str:
     '[0, 1, 2, 3, 4, 5, ...]'
     """
     return " ".join(reprlib.repr(value).split())
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names for a message: all of a few, the first and the last of many.
+
+    >>> listed("abc"), listed([]), listed(range(99))
+    ('a, b, c', 'nothing', '0, 1, 2, 3, 4, 5, 6, 7, 8, …, 96, 97, 98')
+    """
+    every = list(map(str, names))
+    if len(every) > MAX_NAMES:
+        every = [*every[: MAX_NAMES - MAX_LAST], "…", *every[-MAX_LAST:]]
+    return ", ".join(every) or "nothing"
 
 
 def expected(name: str, wanted: str, value: object) -> InvalidInput:

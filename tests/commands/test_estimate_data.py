@@ -155,7 +155,7 @@ def test_a_mistake_is_one_line(arguments, called, capsys, tmp_path):
 
 def test_only_arguments_are_worded_as_options():
     line = 'x: expected x = 3, max=2; padding="nan", padding=-0.5 or id="a b"'
-    assert worded_as_options(line) == "x: expected x = 3, max=2; --padding nan, --padding -0.5 or --id a b"
+    assert worded_as_options(line) == "x: expected x = 3, max=2; --padding nan, --padding -0.5 or --id 'a b'"
 
 
 def test_the_answer_says_how_its_data_was_read():

@@ -1,70 +1,42 @@
-"""What people have, as they have it: read as it is meant, or refused in one line."""
+"""What people have in files, as they have it: read as it is meant, or refused in one line."""
 
 import gzip
-import json
 import sys
-from collections import UserDict
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from small_data import (
+    BY_SERIES,
+    IDS,
+    LABELS,
+    LENGTHS,
+    LONG,
+    MASK,
+    MASKED,
+    NAN,
+    PLAIN,
+    RAGGED,
+    RECORDS,
+    SHORTER,
+    TOKENS,
+    WIDE,
+    X,
+    Y,
+    content,
+    csv,
+    lines,
+    npz,
+    pair,
+    parquet,
+)
 
 from headcount.data.arrays import data_set
 from headcount.data.files import load
 from headcount.data.long_form import Columns
-from headcount.data.sources import gathered
 from headcount.errors import InvalidInput
-
-RANDOM = np.random.default_rng(0)
-SAMPLES, LENGTH = 240, 6
-X = RANDOM.normal(size=(SAMPLES, LENGTH, 2))
-Y = X.max(axis=1).sum(axis=1)
-LABELS = (np.median(Y) < Y).astype(int)
-LENGTHS = RANDOM.integers(2, LENGTH + 1, size=SAMPLES)
-LENGTHS[:2] = 2, LENGTH
-MASK = np.arange(LENGTH) < LENGTHS[:, None]
-RAGGED = [row[:length] for row, length in zip(X, LENGTHS, strict=True)]
-IDS = RANDOM.integers(3, 60, size=(SAMPLES, LENGTH))
-LONG = pd.DataFrame(
-    [
-        {"series": f"s{place}", "t": time, "a": row[0], "b": row[1], "y": Y[place]}
-        for place, rows in enumerate(RAGGED)
-        for time, row in enumerate(rows)
-    ]
-)
-NUMBERS, SHORTER = "240 sequences of 6 tokens, 2 numbers each", "240 sequences of 2 to 6 tokens, 2 numbers"
-PLAIN, MASKED = data_set(X, Y), data_set(X, Y, MASK)
-TOKENS = data_set(IDS, LABELS, MASK)
-BY_SERIES = {"columns": Columns("series", "t", ("a", "b")), "y": "y"}
-
-
-def npz(**arrays):
-    return "data.npz", lambda path: np.savez(path, **arrays)
-
-
-def parquet(table):
-    return "data.parquet", lambda path: pq.write_table(pa.table(table), path)
-
-
-def csv(frame, name="data.csv", **options):
-    return name, lambda path: frame.to_csv(path, index=False, **options)
-
-
-def lines(records):
-    return "data.jsonl", lambda path: path.write_text("\n".join(map(json.dumps, records)) + "\n\n")
-
-
-def content(name, written):
-    return name, lambda path: path.write_bytes(written)
-
-
-def pair(path):
-    for name, array in {"x.npy": X, "y.npy": Y, "mask.npy": MASK}.items():
-        np.save(path.parent / name, array)
 
 
 def damaged(path):
@@ -77,13 +49,19 @@ def objects(path):
     np.savez(path, x=np.array([None, 1], dtype=object), y=Y)
 
 
-WIDE = pd.DataFrame(X[..., 0], columns=[f"v{place}" for place in range(LENGTH)]).assign(y=Y)
 HOLES = LONG.assign(b=LONG["b"].where(LONG.index != 12))
 MIXED = LONG.assign(y=LONG["y"] + (LONG.index == 1))
 TWICE = LONG.assign(t=LONG["t"].where(LONG["t"] != 1, 0))
 DATES = LONG.assign(t=pd.Timestamp("2030-01-08") + pd.to_timedelta(LONG["t"], unit="D"))
-RECORDS = [{"x": row.tolist(), "y": y} for row, y in zip(RAGGED, Y, strict=True)]
-NAN = np.where(MASK[..., None], X, np.nan)
+GERMAN = LONG.map(lambda cell: str(cell).replace(".", ",") if isinstance(cell, float) else cell)
+NULL = [{"x": row.tolist(), "y": y} for row, y in zip(X, Y, strict=True)]
+NULL[9] = {"x": [[1, None], *X[9, 1:].tolist()], "y": 1}
+UNEVEN = [*NULL[:9], {"x": [[1], *X[9, 1:].tolist()], "y": 1}, *NULL[10:]]
+STRAY = LONG.assign(
+    a=LONG["a"].where(LONG.index % 7 > 0), b=LONG["b"].where((LONG.index % 7 > 0) & (LONG.index != 12))
+)
+ONE_MORE = NAN.copy()
+ONE_MORE[7, 0, 1] = np.nan
 
 # What is in the file, how it is read, and the data or the summary that must come out.
 READ = {
@@ -91,11 +69,36 @@ READ = {
     "npz with a mask": (npz(x=X, y=Y, mask=MASK), {}, MASKED),
     "npz with usual names": (npz(X=X, labels=Y), {}, PLAIN),
     "npz with other names": (npz(series=X, price=Y, x=Y), {"x": "series", "y": "price"}, PLAIN),
+    "npz with data and target": (npz(data=X, target=Y), {}, PLAIN),
+    "npz with PyTorch's mask": (npz(x=X, y=Y, key_padding_mask=~MASK), {}, MASKED),
+    "npz with PyTorch's mask in integers": (npz(x=X, y=Y, src_key_padding_mask=1 - MASK), {}, MASKED),
+    "npz with both masks": (npz(x=X, y=Y, key_padding_mask=~MASK, mask=MASK), {}, MASKED),
+    "a mask for padding, said": (
+        npz(x=X, y=Y, key_padding_mask=~MASK),
+        {},
+        f"a mask hides {1 - MASK.mean():.0%} of all tokens (key_padding_mask, true for padding)",
+    ),
+    "arrays that are not used": (npz(x=X, y=Y, x_test=X, ids=IDS), {}, "; no mask; not used: x_test, ids"),
     "a tokenizer's output": (npz(input_ids=IDS, attention_mask=MASK.astype(int), label=LABELS), {}, TOKENS),
     "npy files": (("x.npy", pair), {"y": "y.npy", "mask": "mask.npy"}, MASKED),
     "Parquet of lists": (parquet({"x": [row.tolist() for row in RAGGED], "y": Y, "n": Y}), {}, MASKED),
     "Parquet, long": (("data.parquet", lambda path: LONG.to_parquet(path)), BY_SERIES, MASKED),
     "CSV, long": (csv(LONG), BY_SERIES, MASKED),
+    "CSV that names its features": (csv(LONG), BY_SERIES, "2 numbers each (a, b)"),
+    "CSV with y by its usual name": (
+        csv(LONG.rename(columns={"y": "Label"})),
+        {"columns": Columns("series", "t")},
+        MASKED,
+    ),
+    "CSV with semicolons": (csv(LONG, sep=";"), BY_SERIES, MASKED),
+    "CSV with semicolons, zipped": (csv(LONG, "data.csv.gz", sep=";"), BY_SERIES, MASKED),
+    "CSV with bars": (csv(LONG, sep="|"), BY_SERIES, MASKED),
+    "CSV with decimal commas": (csv(GERMAN, sep=";"), BY_SERIES, MASKED),
+    "CSV with columns that are not used": (
+        csv(LONG.assign(c=1.0)),
+        BY_SERIES,
+        "all tokens; not used: c",
+    ),
     "CSV in any order": (csv(LONG.sort_values(["t", "series"])), BY_SERIES, SHORTER),
     "CSV, features by default": (
         csv(LONG.drop(columns="t")),
@@ -106,7 +109,22 @@ READ = {
     "CSV, zipped": (csv(LONG, "data.csv.gz"), BY_SERIES, MASKED),
     "TSV": (csv(LONG, "data.tsv", sep="\t"), BY_SERIES, MASKED),
     "CSV, a row per sequence": (csv(WIDE), {"columns": Columns(features="v0:v5")}, data_set(X[..., 0], Y)),
+    "CSV that names its tokens": (
+        csv(WIDE),
+        {"columns": Columns(features="v0:v5")},
+        "6 tokens (v0, v1, v2, v3, v4, v5), 1 number each",
+    ),
     "JSON lines": (lines(RECORDS), {}, MASKED),
+    "JSON lines of a tokenizer": (
+        lines(
+            [
+                {"input_ids": ids[:length].tolist(), "attention_mask": [1] * length, "label": int(label)}
+                for ids, length, label in zip(IDS, LENGTHS.tolist(), LABELS, strict=True)
+            ]
+        ),
+        {},
+        TOKENS,
+    ),
     "JSON lines, long": (lines(LONG.to_dict("records")), BY_SERIES, MASKED),
     "NaN as padding": (npz(x=NAN, y=Y), {"padding": "nan"}, MASKED),
     "a number as padding": (npz(x=np.where(MASK, IDS, 0), y=LABELS), {"padding": "0"}, TOKENS),
@@ -133,10 +151,33 @@ REFUSED = {
     "x alone": (("x.npy", pair), {}, 'y: expected an .npy file, y="FILE", got none'),
     "y not as npy": (("x.npy", pair), {"y": "y.csv"}, "y.csv: expected an .npy file"),
     "no x": (npz(z=X, y=Y), {}, 'expected x (or another name, with x="NAME"), got z, y'),
-    "no y": (npz(x=X, z=Y), {}, 'expected x and y (or another name, with y="NAME"), got no y'),
+    "no y": (npz(x=X, z=Y), {}, 'expected x and y (or another name, with y="NAME"), got no y among x, z'),
+    "no y in lines": (lines([{"x": [1], "z": 2}]), {}, "got no y among x, z"),
     "a name that is not there": (npz(x=X, y=Y), {"y": "price"}, "y: expected one of x, y, got 'price'"),
     "text as Parquet": (content("data.parquet", b"x, y\n"), {}, "not Parquet, or damaged"),
-    "a missing sequence": (parquet({"x": [None, *X.tolist()[1:]], "y": Y}), {}, "x: expected no missing"),
+    "a missing sequence": (
+        parquet({"x": [*X.tolist()[:4], None, *X.tolist()[5:]], "y": Y}),
+        {},
+        "x: expected no missing values, got 1, the first in sample 4 (counted from 0)",
+    ),
+    "a missing number": (lines(NULL), {}, "such as None in sample 9 (counted from 0)"),
+    "tokens of two sizes": (
+        lines(UNEVEN),
+        {},
+        "its rows differ in size, or some are missing, in sample 9 (counted from 0)",
+    ),
+    "a missing label": (
+        lines([{"x": [place, 2, 3], "y": None if place == 7 else "ab"[place % 2]} for place in range(200)]),
+        {},
+        "y: expected numbers, or text for labels, got values of type object, such as None in sample 7",
+    ),
+    "a long Parquet without id": (("data.parquet", lambda path: LONG.to_parquet(path)), {}, 'id="COLUMN"'),
+    "long lines without id": (lines(LONG.to_dict("records")), {}, 'id="COLUMN"'),
+    "PyTorch's mask with other values": (
+        npz(x=X, y=Y, key_padding_mask=np.where(MASK, 0, -np.inf)),
+        {},
+        "mask: expected bools, or 0 and 1, got -inf",
+    ),
     "a table without id": (csv(LONG), {}, 'expected id="COLUMN", the column that tells sequences apart'),
     "a column that is not there": (
         csv(LONG),
@@ -151,8 +192,54 @@ REFUSED = {
     "y that varies": (csv(MIXED), BY_SERIES, "y: expected one value per sequence, got "),
     "a time twice": (csv(TWICE), BY_SERIES, "time: expected each value once per sequence, got 0 twice in"),
     "times as text": (csv(LONG.assign(t=LONG["t"].map("{}/1/30".format))), BY_SERIES, "numbers or dates"),
-    "a hole in a table": (csv(HOLES), BY_SERIES, "column b, got 1 missing, the first in row 12 ("),
-    "text in a table": (csv(LONG.assign(a="low")), BY_SERIES, "numbers in column a, got text such as 'low'"),
+    "a hole in a table": (
+        csv(HOLES),
+        BY_SERIES,
+        "column b, got 1 missing, the first in row 12 (counted from 0)$",
+    ),
+    "a hole in a table, as padding": (csv(HOLES), {**BY_SERIES, "padding": "nan"}, "got nan at sample "),
+    "rows without numbers": (
+        csv(LONG.assign(a=LONG["a"].where(LONG.index != 12), b=LONG["b"].where(LONG.index != 12))),
+        BY_SERIES,
+        'the first in row 12 (counted from 0); if rows without numbers are padding: padding="nan"$',
+    ),
+    "rows without numbers, and a hole": (
+        csv(STRAY),
+        BY_SERIES,
+        "column b, got 1 missing, the first in row 12 (counted from 0); and "
+        f'{len(LONG.index[::7])} rows without any number; if they are padding: padding="nan"$',
+    ),
+    "a hole in a row that is a sequence": (
+        csv(WIDE.assign(v3=WIDE["v3"].where(WIDE.index != 3))),
+        {"columns": Columns(features="v0:v5")},
+        'the first in row 3 (counted from 0); if rows without numbers are padding: padding="nan"$',
+    ),
+    "text in a table": (
+        csv(LONG.assign(a=LONG["a"].astype(str).where(LONG.index != 7, "low"))),
+        BY_SERIES,
+        "numbers in column a, got text such as 'low' in row 7 (counted from 0)",
+    ),
+    "a range from back to front": (
+        csv(WIDE),
+        {"columns": Columns(features="v5:v0")},
+        "features: expected the first column and then the last, v0:v5, got v5:v0",
+    ),
+    "many columns": (
+        csv(pd.DataFrame({f"v{place}": [1.0] for place in range(30)}).assign(price=1.0)),
+        {"columns": Columns(features="v0:v29")},
+        "one of v0, v1, v2, v3, v4, v5, v6, v7, v8, …, v28, v29, price; got none",
+    ),
+    "a table without rows": (content("data.csv", b"series,t,a,b,y\n"), BY_SERIES, "got a table without rows"),
+    "y that is missing": (
+        csv(LONG.assign(y=LONG["y"].where(LONG["series"] != "s3"))),
+        BY_SERIES,
+        "y: expected a value in every sequence, got none in sequence 's3'",
+    ),
+    "a table in another encoding": (
+        content("data.csv", "série,y\n1,2\n".encode("latin-1")),
+        BY_SERIES,
+        "expected text in UTF-8",
+    ),
     "a mask of a table": (csv(LONG), {**BY_SERIES, "mask": "t"}, "mask: expected none for a table"),
     "a long table as columns": (parquet({"t": [1, 2], "x": [0.5, 1.5], "y": [1.0, 2.0]}), {}, 'id="COLUMN"'),
     "an id for arrays": (npz(x=X, y=Y), BY_SERIES, "expected a table for id, time or features"),
@@ -160,6 +247,11 @@ REFUSED = {
     "a broken table": (content("data.csv", b"a,b\n1,2\n1,2,3\n"), {}, "damaged: Error tokenizing"),
     "a broken gzip": (content("data.csv.gz", gzip.compress(b"a,b\n" * 99)[:-9]), {}, "damaged"),
     "a broken line": (content("data.jsonl", b'{"x": [1], "y": 1}\n{"x"'), {}, "damaged: line 2 is no JSON"),
+    "a broken line after an empty one": (
+        content("data.jsonl", b'{"x": [1], "y": 1}\n\n{"x"'),
+        {},
+        "line 3 is",
+    ),
     "lines that differ": (lines([{"x": [1], "y": 2}, {"x": [1]}]), {}, "line 2 differs in y"),
     "lines of lists": (lines([[1, 2]]), {}, "expected lines such as"),
     "no lines": (content("data.jsonl", b"\n"), {}, "the file is empty"),
@@ -169,7 +261,14 @@ REFUSED = {
         f"got nan at sample 0, token 2, feature 0 (counted from 0); {2 * (~MASK).sum():,} such values in "
         f'{int((~MASK).any(axis=1).sum())} samples; if NaN only fills up shorter sequences: padding="nan"',
     ),
-    "NaN within tokens": (npz(x=np.where(X > 3, np.nan, X), y=Y), {"padding": "nan"}, "padding: expected"),
+    "NaN as padding, and one that is not": (
+        npz(x=ONE_MORE, y=Y),
+        {},
+        "got nan at sample 7, token 0, feature 1 (counted from 0); and "
+        f"{(~MASK).sum():,} tokens of nothing but NaN; if they only fill up shorter sequences: "
+        'padding="nan"$',
+    ),
+    "NaN within tokens": (npz(x=np.where(X > 3, np.nan, X), y=Y), {"padding": "nan"}, "got nan at sample"),
     "padding that is not there": (npz(x=X, y=Y), {"padding": "7"}, "expected tokens of 7 that fill up"),
     "padding that is no number": (npz(x=X, y=Y), {"padding": "none"}, 'padding: expected a number or "nan"'),
     "fractions as ids": (npz(x=X[..., 0], y=Y), {"tokens": "ids"}, "expected whole numbers as ids"),
@@ -205,139 +304,8 @@ def test_other_data_is_refused_in_one_line_that_names_the_file(name, tmp_path):
     path, options = written(case, tmp_path, options)
     with pytest.raises(InvalidInput) as refusal:
         load(path, **options)
-    assert line in str(refusal.value) and "\n" not in str(refusal.value)
+    assert line in f"{refusal.value}$" and "\n" not in str(refusal.value)
     assert str(refusal.value).count(str(tmp_path)) == 1 or line.startswith("y: expected an .npy")
-
-
-def of_library(module, **members):
-    """A stand-in for a type of a library that is not installed."""
-    return type("StandIn", (), {"__module__": module, **members})
-
-
-class HuggingFace(of_library("datasets.arrow_dataset")):
-    """As a Dataset: columns that are chosen, in the format of Arrow."""
-
-    def __init__(self, columns):
-        self.columns, self.column_names = columns, list(columns)
-
-    def __len__(self):
-        return SAMPLES
-
-    def select_columns(self, names):
-        return HuggingFace({name: self.columns[name] for name in names})
-
-    def with_format(self, kind):
-        assert kind == "arrow"
-        return Whole(pa.table(self.columns))
-
-
-class Whole:
-    """What a Dataset gives when all of it is asked for."""
-
-    def __init__(self, table):
-        self.table = table
-
-    def __getitem__(self, rows):
-        assert rows == slice(None)
-        return self.table
-
-
-def items(samples):
-    """A map-style Dataset of PyTorch."""
-    members = {"__len__": lambda _: len(samples), "__getitem__": lambda _, place: samples[place]}
-    return of_library("torch.utils.data.dataset", **members)()
-
-
-def loader(batches):
-    members = {"batch_sampler": None, "__iter__": lambda _: iter(batches)}
-    return of_library("torch.utils.data.dataloader", **members)()
-
-
-STREAM = type("StandIn", (), {"__module__": "datasets.iterable_dataset", "column_names": None})()
-TENSORS = of_library("torch.utils.data.dataset", tensors=(X, Y))()
-TEXTS = {"input_ids": IDS.tolist(), "attention_mask": MASK.astype(int).tolist(), "labels": LABELS.tolist()}
-SHORT = sorted(range(SAMPLES), key=lambda place: LENGTHS[place])
-SORTED = data_set(X[SHORT], Y[SHORT], MASK[SHORT])
-
-
-def batches_by_length(*arrays):
-    cuts = [SHORT[place : place + 50] for place in range(0, SAMPLES, 50)]
-    return [
-        tuple(each[cut][:, : LENGTHS[cut].max()] if each.ndim > 1 else each[cut] for each in arrays)
-        for cut in cuts
-    ]
-
-
-GATHERED = {
-    "a dict of arrays": ((UserDict(TEXTS),), {}, TOKENS),
-    "a tokenizer's output and labels": ((UserDict({**TEXTS, "labels": None}), LABELS), {}, TOKENS),
-    "a Hugging Face Dataset": ((HuggingFace({**TEXTS, "text": ["a"] * SAMPLES}),), {}, TOKENS),
-    "its label of another name": ((HuggingFace({**TEXTS, "stars": TEXTS["labels"]}), "stars"), {}, TOKENS),
-    "a TensorDataset": ((TENSORS,), {}, PLAIN),
-    "a Dataset of pairs": ((items(list(zip(X, Y, strict=True))),), {}, PLAIN),
-    "a Dataset of dicts": (
-        (items([{"input_ids": x, "labels": y} for x, y in zip(X, Y, strict=True)]),),
-        {},
-        PLAIN,
-    ),
-    "a DataLoader of pairs": ((loader([(X[:200], Y[:200]), (X[200:], Y[200:])]),), {}, PLAIN),
-    "a DataLoader that pads": ((loader(batches_by_length(X, Y, MASK)),), {}, SORTED),
-    "a data frame in long form": ((LONG, "y"), {"id": "series", "time": "t"}, MASKED),
-    "a data frame of lists": ((pd.DataFrame(TEXTS),), {}, TOKENS),
-    "a data frame of lists, y by name": (
-        (pd.DataFrame(TEXTS).rename(columns={"labels": "stars"}), "stars"),
-        {},
-        TOKENS,
-    ),
-    "targets from elsewhere": ((LONG.drop(columns="y"), Y), {"id": "series", "time": "t"}, MASKED),
-    "an Arrow table in long form": ((pa.Table.from_pandas(LONG), "y"), {"id": "series", "time": "t"}, MASKED),
-    "an xarray Dataset": (
-        ({name: pd.Series(list(part)) for name, part in {"x": X, "y": Y}.items()},),
-        {},
-        PLAIN,
-    ),
-    "lists of different lengths": (([row.tolist() for row in RAGGED], Y.tolist()), {}, MASKED),
-}
-
-NOT_GATHERED = {
-    "no y": ((X,), "y: expected one entry per sample, got None"),
-    "a name for y of an array": ((X, "y"), "y: expected one entry per sample, got 'y'"),
-    "a column that is not there": ((LONG, "price"), "y: expected one of series, t, a, b, y, got 'price'"),
-    "a data frame without id": ((LONG, "y"), 'expected id="COLUMN"'),
-    "columns of an array": ((X, Y), "a data frame for id", {"id": "series"}),
-    "all splits": (
-        ({"train": HuggingFace(TEXTS), "test": HuggingFace(TEXTS)},),
-        "one of the splits train, test",
-    ),
-    "a stream": ((STREAM,), "got a stream"),
-    "an empty loader": ((loader([]),), "got a DataLoader without any"),
-    "an empty Dataset": ((items([]),), "got an empty Dataset"),
-    "batches of many parts": ((loader([(X, Y, MASK, Y)]),), "got 4 parts each"),
-    "padded batches without a mask": (
-        (loader(batches_by_length(X, Y)),),
-        "got none, and batches of 2 to 6 tokens",
-    ),
-    "a dict without x": (({"text": ["a"]},), "got text"),
-}
-
-
-@pytest.mark.parametrize("name", GATHERED)
-def test_what_holds_x_and_y_together_is_taken_apart(name):
-    given, columns, wanted = GATHERED[name]
-    x, y, mask = (*given, None, None)[:3]
-    assert data_set(*gathered(x, y, mask, Columns(**columns))).fingerprint == wanted.fingerprint
-
-
-@pytest.mark.parametrize("name", NOT_GATHERED)
-def test_what_cannot_be_taken_apart_is_refused_in_one_line(name):
-    given, line, *columns = NOT_GATHERED[name]
-    with pytest.raises(InvalidInput) as refusal:
-        gathered(*(*given, None)[:2], None, Columns(**(columns or [{}])[0]))
-    assert line in str(refusal.value) and "\n" not in str(refusal.value)
-
-
-def test_looking_at_data_imports_no_library():
-    assert not {"torch", "datasets", "xarray"} & sys.modules.keys()
 
 
 def test_files_of_tensors_need_pytorch_and_hold_nothing_but_tensors(tmp_path, monkeypatch):
@@ -346,18 +314,18 @@ def test_files_of_tensors_need_pytorch_and_hold_nothing_but_tensors(tmp_path, mo
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(InvalidInput, match=r"needs the package torch: pip install 'headcount\[torch\]'"):
         load(path)
-    for content, line in {
+    for stored, line in {
         (X.tobytes(),): "expected tensors",
         "weights_only": "expected tensors",
         "bad zip": "the file is damaged: bad zip",
         None: "",
     }.items():
 
-        def read(path, *, map_location, weights_only, content=content):
+        def read(path, *, map_location, weights_only, stored=stored):
             assert weights_only
-            if isinstance(content, str):
-                raise RuntimeError(content)
-            return content or (X, Y)
+            if isinstance(stored, str):
+                raise RuntimeError(stored)
+            return stored or (X, Y)
 
         monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(load=read))
         if not line:
@@ -365,71 +333,3 @@ def test_files_of_tensors_need_pytorch_and_hold_nothing_but_tensors(tmp_path, mo
             continue
         with pytest.raises(InvalidInput, match=line):
             load(path)
-
-
-MANY = RANDOM.normal(size=(1_000, 3))
-DOUBTED = {
-    "a long table": ((MANY, MANY.max(axis=1)), "1,000 sequences of only 3 tokens: if a row is one token"),
-    "labels as floats": (
-        (X, LABELS + 0.0),
-        "2 whole numbers (0, 1) are read as numbers; if they are labels: target=",
-    ),
-    "one-hot labels": ((X, np.eye(2)[LABELS]), "one-hot codes are read as 2 numbers each"),
-    "ids as floats": (
-        (IDS + 0.0, Y),
-        "57 whole numbers are read as quantities; if they are ids of tokens: tokens=",
-    ),
-    "ids that are padded": (
-        (np.where(MASK, IDS, 0), Y),
-        "end with a run of the token 0; if that is padding: padding=0",
-    ),
-    "padding at the start": ((np.where(MASK, IDS, 1)[:, ::-1], Y), "start with a run of the token 1"),
-    "vectors that are padded": (
-        (np.where(MASK[..., None], X, [0, 9]), Y),
-        "token 0, 9; if that is padding: pass `mask`",
-    ),
-}
-NOT_DOUBTED = {
-    "numbers": (X, Y),
-    "short sequences, few of them": (X[:, :3], Y),
-    "many whole numbers": (X, np.round(1000 * Y)),
-    "several outputs": (X, np.stack([LABELS, LABELS], axis=1)),
-    "two values for a token": ((X[..., 0] > 0) + 0.0, Y),
-    "random bits": ((X[..., 0] > 0).astype(int), Y),
-    "a mask for padding": (np.where(MASK, IDS, 0), Y, MASK),
-    "an end-of-text token": (np.concatenate([IDS, np.full((SAMPLES, 1), 99)], axis=1), Y),
-}
-
-
-@pytest.mark.parametrize("name", DOUBTED)
-def test_what_was_probably_not_meant_is_said(name):
-    given, line = DOUBTED[name]
-    (doubt,) = data_set(*given).doubts
-    assert line in doubt
-
-
-@pytest.mark.parametrize("name", NOT_DOUBTED)
-def test_what_is_fine_or_asked_for_by_name_raises_no_doubt(name):
-    assert not data_set(*NOT_DOUBTED[name]).doubts
-    assert not data_set(IDS + 0.0, LABELS + 0.0, tokens="numbers", target="numbers").doubts
-
-
-@pytest.mark.parametrize(
-    ("given", "summary"),
-    [
-        ((X, Y), "240 sequences of 6 tokens, 2 numbers each; y: numbers; no mask"),
-        (
-            (X, np.stack([Y, -Y], axis=1), MASK),
-            "2 to 6 tokens, 2 numbers each; y: 2 numbers each; a mask hides",
-        ),
-        (
-            (IDS, LABELS),
-            'each one of 57 ids (if they are quantities: tokens="numbers"); y: 2 labels, 0 (120), 1 (120)',
-        ),
-        ((X, LABELS), '1 (120) (if they are numbers: target="numbers"); no mask'),
-        ((X, np.arange(SAMPLES) % 7 + 0.5), 'y: numbers (if they are labels: target="labels"); no mask'),
-        ((X, np.array(list("abcdefg"))[np.arange(SAMPLES) % 7]), "e (34), …; no mask"),
-    ],
-)
-def test_a_line_says_how_data_was_read(given, summary):
-    assert summary in data_set(*given).summary

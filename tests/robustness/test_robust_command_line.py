@@ -20,11 +20,11 @@ from headcount.trials.row import Row
     [
         (["swep"], ["swep", "sweep"]),
         (["sweep", "spec.toml", "--oot", "runs"], ["--oot", "--out"]),
-        (["sweep"], ["spec"]),
+        (["sweep"], ["SPEC: expected a value, got none"]),
         (["merge", "one"], ["--out"]),
         (["merge", "--out", "all"], ["DIR"]),
         (["report", "one", "two"], ["two"]),
-        (["sweep", "spec.toml", "--seed", "-1"], ["--seed", "greater than or equal to 0"]),
+        (["sweep", "spec.toml", "--seed", "-1"], ["--seed", "expected an integer >= 0, got -1"]),
         (["sweep", "spec.toml", "--json=yes"], ["--json"]),
         (["demo", "--seed", "1.5"], ["--seed", "integer"]),
         (["report", "no such folder"], ["no such folder"]),

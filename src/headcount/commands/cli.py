@@ -1,20 +1,22 @@
 """The command line: a thin skin over the library. Invalid input is one line, and exit code 2."""
 
 import os
+import re
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from headcount.commands.options import INTERRUPTED, MISTAKE, with_current_names
 from headcount.errors import HeadcountError
+from headcount.version import __version__
 
 SETTINGS: dict[str, Any] = {
-    "add_completion": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
     "pretty_exceptions_enable": False,
     "rich_markup_mode": "rich",
 }
@@ -22,12 +24,12 @@ SETTINGS: dict[str, Any] = {
 THEORY = "The theory"
 # The panel and the example of each command, which is a function of that name in a module of that name.
 COMMANDS: dict[str, tuple[str | None, str]] = {
+    "estimate": (None, "headcount estimate mine.npz --out estimate"),
     "demo": (None, "headcount demo --out demo"),
+    "plan": (None, "headcount plan 4 --layers 1 --layers 6"),
     "sweep": (None, "headcount sweep spec.toml --out runs/mine"),
     "example": (None, "headcount example > spec.toml"),
     "report": (None, "headcount report runs/mine"),
-    "estimate": (None, "headcount estimate mine.npz --out estimate"),
-    "plan": (None, "headcount plan 4 --layers 1 --layers 6"),
     "reproduce": (None, "headcount reproduce table2 --quick"),
     "merge": (None, "headcount merge runs/laptop runs/node1 runs/node2 --out runs/all"),
     "bounds": (THEORY, "headcount bounds --dimension 4 --heads 3 --head-dim 8 --length 128"),
@@ -36,6 +38,21 @@ COMMANDS: dict[str, tuple[str | None, str]] = {
     "density": (THEORY, "headcount density 'sin(3*x[0,0]) * x[4,0]' --length 8 --degree 6"),
     "rates": (THEORY, "headcount rates --json"),
 }
+
+
+class Command(TyperCommand):
+    """A command whose help is as wide as the terminal."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Arguments by their names; those that may be left out are in brackets."""
+        return [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        from headcount.commands.help_pages import lay_out
+
+        lay_out(self, self.get_params(ctx))
+        super().format_help(ctx, formatter)
 
 
 class Commands(TyperGroup):
@@ -52,6 +69,15 @@ class Commands(TyperGroup):
                 self.commands[name] = _loaded(name)
         return super().get_command(ctx, cmd_name)
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help, with the first lines of that of all commands."""
+        from headcount.commands.help_pages import lay_out
+
+        for name in self.list_commands(ctx):
+            lay_out(self.get_command(ctx, name), parameters=())
+        lay_out(self, self.get_params(ctx))
+        super().format_help(ctx, formatter)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments, with options that were renamed by their current names."""
         return super().parse_args(ctx, with_current_names(args))
@@ -60,8 +86,9 @@ class Commands(TyperGroup):
 def _loaded(name: str) -> Any:
     panel, example = COMMANDS[name]
     module = import_module(f"headcount.commands.{'sweep' if name == 'example' else name}")
-    alone = typer.Typer(**SETTINGS)
-    alone.command(name, rich_help_panel=panel, epilog=f"Example:  {example}")(getattr(module, name))
+    alone = typer.Typer(add_completion=False, **SETTINGS)
+    described = {"rich_help_panel": panel, "epilog": f"Example:  {example}"}
+    alone.command(name, cls=Command, **described)(getattr(module, name))  # type: ignore[arg-type]
     return typer.main.get_command(alone)
 
 
@@ -74,8 +101,19 @@ app = typer.Typer(
 )
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"headcount {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
+]
+
+
 @app.callback()
-def headcount(context: typer.Context) -> None:
+def headcount(context: typer.Context, version: Version = False) -> None:
     """How many attention heads does this task need? An answer, with evidence."""
     if context.invoked_subcommand is None:
         print(context.get_help())
@@ -105,7 +143,9 @@ def main() -> None:
     except HeadcountError as error:
         code = _mistake(str(error))
     except TyperException as error:
-        code = _mistake(error.format_message())
+        from headcount.commands.refusals import refusal
+
+        code = _mistake(refusal(error))
     except (KeyboardInterrupt, typer.Abort):
         print("headcount: interrupted", file=sys.stderr)
         code = INTERRUPTED

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def density(
     expression: Annotated[
-        str, typer.Argument(help="A formula in x\\[t, j], entry j of token t, from 0.", show_default=False)
+        str, typer.Argument(help="A formula in x[t, j], entry j of token t, from 0.", show_default=False)
     ],
     length: Annotated[int, typer.Option(help="T, the tokens of a sequence.")] = 8,
     token_dim: Annotated[int, typer.Option(help="d, the numbers of a token.")] = 1,
@@ -23,9 +23,9 @@ def density(
     seed: Annotated[int, typer.Option(help="Seed of the fit and of the search.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    r"""Turn any formula into a retrieval target, and see how close it comes.
+    """Turn any formula into a retrieval target, and see how close it comes.
 
-    A formula is made of numbers, pi, x, x\[t, j], + - * / ** and sin, cos, tanh,
+    A formula is made of numbers, pi, x, x[t, j], + - * / ** and sin, cos, tanh,
     exp, log, sqrt, abs, min, max, mean, sum. Its errors are the largest for x
     between 0 and 1 that ascents from many starts find, at the sharpness and degree
     asked for and below. Takes about half a minute, longer with more monomials.

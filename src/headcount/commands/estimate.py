@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -38,33 +38,42 @@ Minutes = Annotated[
     float | None,
     typer.Option(help="Answer within so many minutes, from what fits into them.", show_default=False),
 ]
+Data = Annotated[
+    Path | None,
+    typer.Argument(help="A .csv, .parquet, .npz, .npy, .jsonl or .pt file.", show_default=False),
+]
+Y = Annotated[
+    str | None, _option("Name of y: a column, an .npy file or an array, [samples] or [samples, outputs].")
+]
+Id = Annotated[str | None, _option("Table: the column that tells sequences apart; a row is a token.", "--id")]
+Time = Annotated[str | None, _option("Table: the column that orders the tokens of a sequence.")]
+Features = Annotated[
+    str | None, _option("Table: columns a,b or first:last with the numbers; without --id, one token each.")
+]
+X = Annotated[
+    str | None,
+    _option(
+        "Name of x: an .npy file or an array, numbers [samples, length, token_dim] or [samples, length], "
+        "or ids [samples, length]."
+    ),
+]
+Mask = Annotated[str | None, _option("Name of the mask [samples, length], true where there is a token.")]
+Target = Annotated[Literal["auto", "numbers", "labels"], _option("What y holds; auto finds out.")]
+Tokens = Annotated[Literal["auto", "numbers", "ids"], _option("What x holds; auto finds out.")]
+Padding = Annotated[str | None, _option("The number, or nan, that only fills up shorter sequences.")]
 
 
 def estimate(
-    data: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="DATA",
-            help="A .csv, .parquet, .npz, .npy, .jsonl or .pt file.",
-            show_default=False,
-        ),
-    ] = None,
-    y: Annotated[str | None, _option("Name of y: a column, an array or an .npy file.")] = None,
-    id_: Annotated[
-        str | None, _option("Table: the column that tells sequences apart; a row is a token.", "--id")
-    ] = None,
-    time: Annotated[str | None, _option("Table: the column that orders the tokens of a sequence.")] = None,
-    features: Annotated[
-        str | None,
-        _option("Table: columns a,b or first:last with the numbers; without --id, one token each."),
-    ] = None,
-    x: Annotated[str | None, _option("Name of x: an array or an .npy file.")] = None,
-    mask: Annotated[str | None, _option("Name of the mask, true where there is a token.")] = None,
-    target: Annotated[str, _option("What y is: numbers, labels, or auto to find out.")] = "auto",
-    tokens: Annotated[str, _option("What x is: numbers, ids of tokens, or auto to find out.")] = "auto",
-    padding: Annotated[
-        str | None, _option("The number, or nan, that only fills up shorter sequences.")
-    ] = None,
+    data: Data = None,
+    y: Y = None,
+    id_: Id = None,
+    time: Time = None,
+    features: Features = None,
+    x: X = None,
+    mask: Mask = None,
+    target: Target = "auto",
+    tokens: Tokens = "auto",
+    padding: Padding = None,
     out: Out = Path("estimate"),
     positions: Annotated[
         bool, typer.Option("--positions/--no-positions", help="Let members see the position of a token.")
@@ -96,8 +105,8 @@ def estimate(
             y=y,
             mask=mask,
             columns=Columns(id_, time, features),
-            target=target,  # type: ignore[arg-type]  # `load` refuses an unknown one
-            tokens=tokens,  # type: ignore[arg-type]
+            target=target,
+            tokens=tokens,
             padding=padding,
         )
     except InvalidInput as problem:

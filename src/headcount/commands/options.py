@@ -1,6 +1,7 @@
 """Options that several commands have, and options that were renamed."""
 
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ def worded_as_options(line: str) -> str:
     >>> worded_as_options('y: numbers (if they are labels: target="labels")')
     'y: numbers (if they are labels: --target labels)'
     """
-    return ARGUMENT.sub(lambda found: f"--{found[1]} {found[2] or found[3]}", line)
+    return ARGUMENT.sub(lambda found: f"--{found[1]} {shlex.quote(found[2] or found[3])}", line)
 
 
 def with_current_names(arguments: Sequence[str]) -> list[str]:

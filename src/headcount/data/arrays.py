@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 
 from headcount.data.conversion import as_array
 from headcount.data.scale import scale_of
-from headcount.data.summary import MAX_LABELS, doubts_of, is_one_hot, summary_of
+from headcount.data.summary import MAX_LABELS, Origin, doubts_of, is_one_hot, summary_of
 from headcount.data.tokens import codes_of, ids_of, sequences_of, vectors_of, without_padding
 from headcount.errors import InvalidInput
 from headcount.validation import check_choice, shown
@@ -77,6 +77,7 @@ def data_set(
     x: Any,
     y: Any,
     mask: Any = None,
+    origin: Origin = Origin(),  # noqa: B008  # it is frozen
     *,
     name: str = "data",
     target: TargetType = "auto",
@@ -89,6 +90,7 @@ def data_set(
       sequences of different lengths as a list or a Series.
     - `y`: numbers [samples] or [samples, k], or labels [samples].
     - `mask`: [samples, length], true where a token is present; sequences of different lengths need none.
+    - `origin`: what its source says about it, such as the names of features.
     - `target`: whether y are `numbers` or `labels`; `auto` takes text, bools and up to 20 distinct integers
       for labels.
     - `tokens`: whether x are `numbers`, or `ids` of tokens; `auto` takes integers [samples, length] for ids.
@@ -123,8 +125,9 @@ def data_set(
     else:
         data = DataSet(name, vectors, _numbers(outcomes), present, ids=ids)
     asked = {"target": target, "tokens": tokens}
-    doubts = doubts_of(values, present, outcomes, data, **asked)
-    return replace(data, summary=summary_of(data, outcomes, **asked), doubts=doubts)
+    doubts = doubts_of(values, outcomes, data, masked=mask is not None or present is not None, **asked)
+    summary = summary_of(data, outcomes, origin, **asked)
+    return replace(data, summary=summary, doubts=origin.doubts + doubts)
 
 
 def _are_labels(y: np.ndarray, target: TargetType) -> bool:
@@ -160,7 +163,9 @@ def _labels(y: np.ndarray, *, guessed: bool) -> tuple[np.ndarray, tuple[str, ...
 
 def _numbers(y: np.ndarray) -> np.ndarray:
     if y.ndim > 2:
-        raise InvalidInput(f"y: expected [samples] or [samples, outputs], got the shape {y.shape}")
+        raise InvalidInput(
+            f"y: expected a target per sequence, [samples] or [samples, outputs], got the shape {y.shape}"
+        )
     numbers = y.reshape(len(y), -1).astype(np.float64)
     if not numbers.shape[1]:
         raise InvalidInput(f"y: expected at least one output, got the shape {y.shape}")

@@ -9,8 +9,8 @@ from headcount.errors import InvalidInput
 from headcount.validation import shown
 
 
-def as_array(name: str, given: Any) -> np.ndarray:
-    """The values as an array of numbers, bools or text.
+def as_array(name: str, given: Any, *, entry: str = "sample") -> np.ndarray:
+    """The values as an array of numbers, bools or text; `entry` is what messages call one of them.
 
     >>> as_array("y", ["cat", "dog"])
     array(['cat', 'dog'], dtype='<U3')
@@ -24,15 +24,18 @@ def as_array(name: str, given: Any) -> np.ndarray:
         if array.dtype.kind == "T" or (array.dtype.kind in "US" and isinstance(given, list)):
             array = np.asarray(given, object)  # of a list, NumPy turns None, nan and numbers into text
     except (TypeError, ValueError) as error:
-        uneven = "inhomogeneous" in str(error)
-        reason = "its rows differ in size, or some are missing" if uneven else str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0]
+        if "inhomogeneous" in reason:
+            reason = (
+                f"its rows differ in size, or some are missing, in {entry} {_uneven(given)} (counted from 0)"
+            )
         raise InvalidInput(f"{name}: expected an array, but {reason}") from None
     if array.dtype.name == "bfloat16":
         return array.astype(np.float32)
     if array.dtype.kind == "O" and array.size and all(isinstance(entry, str) for entry in array.flat):
         return array.astype(str)
     if array.dtype.kind not in "biufUS":
-        such = f", such as {shown(_odd_one(array))}" if array.dtype.kind == "O" else ""
+        such = f", such as {_odd_one(array, entry)}" if array.dtype.kind == "O" and array.size else ""
         raise InvalidInput(
             f"{name}: expected numbers, or text for labels, got values of type {array.dtype}{such}"
         )
@@ -59,10 +62,29 @@ def unwrapped(given: Any) -> Any:
     return (cells[:, 0] if cells.ndim == 2 and cells.shape[1] == 1 else cells).tolist()
 
 
-def _odd_one(array: np.ndarray) -> object:
-    """The first entry that is neither text nor a number; failing that, the first that is not text."""
-    others = [entry for entry in array.flat if not isinstance(entry, str)]
-    return next((entry for entry in others if not isinstance(entry, Number)), next(iter(others), None))
+def _odd_one(array: np.ndarray, entry: str) -> str:
+    """The first value that is neither text nor a number, or the first that is not text; and where it is."""
+    values = list(array.flat)
+    others = [place for place, value in enumerate(values) if not isinstance(value, str)]
+    odd = next((place for place in others if not _is_present(values[place])), others[0])
+    where = f" in {entry} {np.unravel_index(odd, array.shape)[0]} (counted from 0)" if array.ndim else ""
+    return f"{shown(values[odd])}{where}"
+
+
+def _is_present(value: object) -> bool:
+    return isinstance(value, Number) and bool(value == value)  # nan stands for what is missing
+
+
+def _uneven(rows: Any) -> int:
+    """The first row in which sizes differ, or whose size is not that of most before it."""
+    shapes: list[tuple[int, ...]] = []
+    for place, row in enumerate(rows):
+        try:
+            shapes.append(np.asarray(row).shape)
+        except (TypeError, ValueError):
+            return place
+    common = max(shapes, key=shapes.count)
+    return next((place for place, shape in enumerate(shapes) if shape != common), 0)
 
 
 def _check_nothing_masked(name: str, given: Any) -> None:

@@ -1,6 +1,5 @@
 """A user's own data from a file, by the end of its name."""
 
-import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,17 +8,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from headcount.data.arrays import DataSet, TargetType, TokenType, data_set
-from headcount.data.named import Parts, names_of, parts_of
+from headcount.data.named import NAME_X, Parts, names_of, no_y, parts_of
+from headcount.data.tables import LINES, PARQUET, TEXT, arrow_of, columns_of_lines, frame_of
 from headcount.errors import InvalidInput
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from headcount.data.long_form import Columns
 
-TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-PARQUET, LINES, TORCH = (".parquet", ".pq"), (".jsonl", ".ndjson"), (".pt", ".pth")
-KNOWN = (".npz", ".npy", *PARQUET, *TABLES, *LINES, *TORCH)
+TORCH = (".pt", ".pth")
+KNOWN = (".npz", ".npy", *PARQUET, *TEXT, *LINES, *TORCH)
+OR_ID = 'if a row is a token: id="COLUMN", the column that tells sequences apart'
 
 
 def load(
@@ -48,10 +46,11 @@ def load(
         files = {part: Path(name) for part, name in arrays.items() if name is not None}
         for part in {"x", "y"} - files.keys():
             raise InvalidInput(f'{part}: expected an .npy file, {part}="FILE", got none')
-        parts, path = Parts(**{part: _npy(file) for part, file in files.items()}), files["x"]
+        read = {part: array_in(file) for part, file in files.items()}
+        parts, path = Parts(read["x"], read["y"], read.get("mask")), files["x"]
     else:
-        path = _existing(path)
-        parts = _read(path, {"x": x, "y": y, "mask": mask}, columns, nan_allowed=padding is not None)
+        path = Path(path)
+        parts = parts_in(path, {"x": x, "y": y, "mask": mask}, columns, nan_allowed=padding is not None)
     try:
         return data_set(*parts, name=path.name, target=target, tokens=tokens, padding=padding)
     except InvalidInput as problem:
@@ -79,20 +78,33 @@ def _existing(path: Path | str) -> Path:
     return path
 
 
-def _read(path: Path, names: dict[str, str | None], columns: "Columns | None", *, nan_allowed: bool) -> Parts:
+def parts_in(
+    path: Path | str,
+    names: dict[str, str | None],
+    columns: "Columns | None" = None,
+    *,
+    nan_allowed: bool = False,
+    needs_y: bool = True,
+    if_no_x: str = NAME_X,
+) -> Parts:
+    """X, y and the mask in a file that holds them together."""
+    path = _existing(path)
     asked = columns is not None and columns.given
     try:
-        if path.name.endswith(TABLES) or asked:
+        if path.name.endswith(TEXT) or asked:
             from headcount.data.long_form import Columns, sequences_in
 
             for part in ("x", "mask"):
                 if names[part] is not None:
                     raise InvalidInput(f'{part}: expected none for a table: features="a,b" are its tokens')
-            frame, y = _frame(path), names["y"]
+            frame, y = frame_of(path), names["y"]
             return sequences_in(frame, columns or Columns(), y=y, nan_allowed=nan_allowed)
-        parts = parts_of(_named(path, names), **names)
-        if parts.y is None:
-            raise InvalidInput('expected x and y (or another name, with y="NAME"), got no y')
+        if path.name.endswith(PARQUET + LINES):
+            if_no_x = f"{if_no_x}; {OR_ID}"
+        named = _named(path, names)
+        parts = parts_of(named, **names, if_no_x=if_no_x)
+        if parts.y is None and needs_y:
+            raise no_y(named)
         return parts
     except InvalidInput as problem:
         raise InvalidInput(f"{path}: {str(problem).removeprefix(f'{path}: ')}") from None
@@ -104,7 +116,7 @@ def _named(path: Path, names: dict[str, str | None]) -> Mapping[str, Any]:
         return _npz(path, names)
     if path.name.endswith(PARQUET):
         return _parquet(path, names)
-    return _torch(path) if path.name.endswith(TORCH) else _columns_of_lines(path)
+    return _torch(path) if path.name.endswith(TORCH) else columns_of_lines(path)
 
 
 def _npz(path: Path, names: dict[str, str | None]) -> Mapping[str, Any]:
@@ -122,7 +134,8 @@ def _npz(path: Path, names: dict[str, str | None]) -> Mapping[str, Any]:
         _refuse(path, error)
 
 
-def _npy(path: Path) -> np.ndarray:
+def array_in(path: Path) -> np.ndarray:
+    """The array in an .npy file."""
     if path.suffix != ".npy":
         raise InvalidInput(f"{path}: expected an .npy file")
     try:
@@ -142,23 +155,14 @@ def _refuse(path: Path, error: Exception) -> NoReturn:
 
 
 def _parquet(path: Path, names: dict[str, str | None]) -> Mapping[str, Any]:
-    table = _arrow(path)
+    table = arrow_of(path)
     wanted = names_of(table.column_names, **names).values()
     for name in wanted:
-        if table[name].null_count:
-            raise InvalidInput(f"{path}: {name}: expected no missing values, got {table[name].null_count}")
+        if count := table[name].null_count:
+            first = table[name].is_null().to_pylist().index(True)
+            where = f"got {count:,}, the first in sample {first} (counted from 0)"
+            raise InvalidInput(f"{path}: {name}: expected no missing values, {where}")
     return {name: table[name].to_pylist() if name in wanted else None for name in table.column_names}
-
-
-def _arrow(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).partition("\n")[0].partition(". ")[0].rpartition("': ")[2]
-        raise InvalidInput(f"{path}: not Parquet, or damaged: {reason}") from None
 
 
 def _torch(path: Path) -> Mapping[str, Any]:
@@ -177,45 +181,3 @@ def _torch(path: Path) -> Mapping[str, Any]:
     if not isinstance(content, Mapping) or not all(isinstance(name, str) for name in content):
         raise InvalidInput(f"{path}: expected tensors: a dict with x and y, or (x, y), or (x, y, mask)")
     return content
-
-
-def _columns_of_lines(path: Path) -> dict[str, list[Any]]:
-    """The values of each name, over all lines; every line has the same names."""
-    columns: dict[str, list[Any]] = {}
-    with path.open(encoding="utf-8", errors="replace") as file:
-        for number, line in enumerate(filter(str.strip, file), start=1):
-            try:
-                record = json.loads(line)
-            except ValueError:
-                raise InvalidInput(f"{path}: damaged: line {number} is no JSON") from None
-            if not isinstance(record, dict):
-                raise InvalidInput(f'{path}: expected lines such as {{"x": [[1, 2], [3, 4]], "y": 5}}')
-            if columns and columns.keys() != record.keys():
-                odd = sorted(columns.keys() ^ record.keys())[0]
-                raise InvalidInput(
-                    f"{path}: expected the same names in every line, line {number} differs in {odd}"
-                )
-            for name, value in record.items():
-                columns.setdefault(name, []).append(value)
-    if not columns:
-        raise InvalidInput(f"{path}: the file is empty")
-    return columns
-
-
-def _frame(path: Path) -> "pd.DataFrame":
-    import pandas as pd
-
-    if path.name.endswith(PARQUET):
-        return _arrow(path).to_pandas()
-    if path.name.endswith(LINES):
-        return pd.DataFrame(_columns_of_lines(path))
-    if not path.name.endswith(TABLES):
-        raise InvalidInput(
-            f"{path}: expected a table for id, time or features: {', '.join(TABLES + PARQUET + LINES)}"
-        )
-    try:
-        return pd.read_csv(path, sep="\t" if ".tsv" in path.suffixes else ",")
-    except pd.errors.EmptyDataError:
-        raise InvalidInput(f"{path}: the file is empty") from None
-    except (pd.errors.ParserError, UnicodeDecodeError, OSError, EOFError) as error:
-        raise InvalidInput(f"{path}: damaged: {str(error).partition(chr(10))[0]}") from None

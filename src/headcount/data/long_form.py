@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headcount.data.named import Parts, check_name, listed
+from headcount.data.columns import doubts_of_columns, numbers_in
+from headcount.data.named import Parts, check_name, usual_name
+from headcount.data.summary import Origin
 from headcount.errors import InvalidInput
-from headcount.validation import shown
+from headcount.validation import listed, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,32 +38,52 @@ class Columns:
 
 def sequences_in(frame: "pd.DataFrame", columns: Columns, *, y: Any, nan_allowed: bool = False) -> Parts:
     """X and y in a data frame; y is a column, or an array with one entry per sequence."""
-    names = [str(name) for name in frame.columns]
-    frame = frame.set_axis(names, axis=1)
-    if not isinstance(y, str | None):
-        own = None
-    elif y is None:
-        own = check_name("y", "y", names) if "y" in names else None
+    frame, levels = _with_levels(frame)
+    names = list(frame.columns)
+    if not len(frame):
+        raise InvalidInput("expected a row for every token or sequence, got a table without rows")
+    if y is None:
+        own = usual_name("y", names)
         if own is None:
             raise InvalidInput(f'y: expected a column, y="COLUMN", one of {listed(names)}; got none')
     else:
-        own = check_name("y", y, names)
-    if columns.id is None:
-        if columns.time is not None or columns.features is None:
-            hint = 'or features="FIRST:LAST" if a row is a whole sequence'
-            raise InvalidInput(
-                f'expected id="COLUMN", the column that tells sequences apart, one of {listed(names)}; {hint}'
-            )
-        features = _features(columns.features, names)
-        numbers = _numbers(frame, features, nan_allowed=nan_allowed)
-        return Parts(numbers, y if own is None else frame[own])
-    return _long(frame, columns, own, y, names, nan_allowed=nan_allowed)
+        own = check_name("y", y, names) if isinstance(y, str) else None
+    if columns.id is not None:
+        return _long(frame, columns, own, y, levels, nan_allowed=nan_allowed)
+    if columns.time is not None or columns.features is None:
+        hint = 'or features="FIRST:LAST" if a row is a whole sequence'
+        raise InvalidInput(
+            f'expected id="COLUMN", the column that tells sequences apart, one of {listed(names)}; {hint}'
+        )
+    tokens = _features(columns.features, names)
+    numbers = numbers_in(frame, tokens, nan_allowed=nan_allowed)
+    origin = Origin(tokens=tuple(tokens), unused=_besides(names, own, *tokens))
+    return Parts(numbers, y if own is None else frame[own], origin=origin)
+
+
+def _with_levels(frame: "pd.DataFrame") -> "tuple[pd.DataFrame, tuple[str, ...]]":
+    """The frame with the named levels of its index as columns, and their names; all names are text."""
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    if frame.columns.has_duplicates:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise InvalidInput(f"expected columns of different names, got {shown(twice)} twice")
+    named = [name for name in frame.index.names if name is not None and str(name) not in frame.columns]
+    frame = frame.reset_index(level=named) if named else frame
+    levels = tuple(map(str, named))
+    return frame.rename(columns=dict(zip(named, levels, strict=True))), levels
 
 
 def _long(
-    frame: "pd.DataFrame", columns: Columns, own: str | None, y: Any, names: list[str], *, nan_allowed: bool
+    frame: "pd.DataFrame",
+    columns: Columns,
+    own: str | None,
+    y: Any,
+    levels: tuple[str, ...],
+    *,
+    nan_allowed: bool,
 ) -> Parts:
     assert columns.id is not None
+    names = list(frame.columns)
     keys = {"id": columns.id} | ({} if columns.time is None else {"time": columns.time})
     for part, name in keys.items():
         check_name(part, name, names)
@@ -69,24 +91,37 @@ def _long(
             raise InvalidInput(
                 f"{part}: expected a value in every row, got none in row {missing[0]} of {name}"
             )
-    features = _features(columns.features, [name for name in names if name not in (*keys.values(), own)])
+    free = _besides(names, own, *keys.values())
+    features = _features(columns.features, list(free), by_default=list(_besides(free, *levels)))
     places, sequences = frame[columns.id].factorize()
     order = np.argsort(places, kind="stable")
     if columns.time is not None:
         order = np.lexsort((_times(frame, columns).factorize(sort=True)[0], places))
     starts = np.flatnonzero(np.diff(places[order], prepend=-1))
-    tokens = _numbers(frame, features, nan_allowed=nan_allowed)[order]
-    rows = np.split(tokens, starts[1:])
+    tokens = numbers_in(frame, features, nan_allowed=nan_allowed, rows_are_tokens=True)
+    rows = np.split(tokens[order], starts[1:])
     x = np.stack(rows) if len(set(map(len, rows))) == 1 else rows
-    return Parts(x, y if own is None else _one_per_sequence(frame[own].iloc[order], places[order], sequences))
+    doubts: tuple[str, ...] = ()
+    if columns.features is None:
+        ordered = columns.time is not None
+        doubts = doubts_of_columns(features, tokens, order=order, places=places[order], ordered=ordered)
+    unused = _besides(free, *levels, *features)
+    targets = y if own is None else _one_per_sequence(frame[own].iloc[order], places[order], sequences)
+    return Parts(x, targets, origin=Origin(tuple(features), unused=unused, doubts=doubts))
 
 
-def _features(asked: str | Sequence[str] | None, names: list[str]) -> list[str]:
+def _besides(names: Sequence[str], *used: str | None) -> tuple[str, ...]:
+    return tuple(name for name in names if name not in used)
+
+
+def _features(
+    asked: str | Sequence[str] | None, names: list[str], *, by_default: list[str] | None = None
+) -> list[str]:
     """The columns that are asked for: names, or ranges of them."""
     if asked is None:
-        if not names:
+        if not by_default:
             raise InvalidInput("features: expected a column besides those of id, time and y, got none")
-        return names
+        return by_default
     found: list[str] = []
     for name in asked.split(",") if isinstance(asked, str) else asked:
         first, colon, last = str(name).strip().partition(":")
@@ -94,26 +129,12 @@ def _features(asked: str | Sequence[str] | None, names: list[str]) -> list[str]:
             found.append(check_name("features", str(name).strip(), names))
             continue
         begin, end = (names.index(check_name("features", edge, names)) for edge in (first, last))
+        if begin > end:
+            raise InvalidInput(
+                f"features: expected the first column and then the last, {last}:{first}, got {first}:{last}"
+            )
         found += names[begin : end + 1]
     return found
-
-
-def _numbers(frame: "pd.DataFrame", features: list[str], *, nan_allowed: bool) -> np.ndarray:
-    """The features of every row; the column and the row of what is no number are named."""
-    for name in features:
-        column = frame[name]
-        if column.dtype.kind not in "biuf":
-            text = next(iter(column[column.map(lambda value: isinstance(value, str))]), None)
-            such = f"text such as {shown(text)}" if text is not None else f"values of type {column.dtype}"
-            raise InvalidInput(f"features: expected numbers in column {name}, got {such}")
-        missing = np.flatnonzero(column.isna())
-        if len(missing) and not nan_allowed:
-            cure = '; if rows without numbers are padding: padding="nan"'
-            raise InvalidInput(
-                f"features: expected a number in every row of column {name}, got {len(missing):,} missing, "
-                f"the first in row {missing[0]} (counted from 0){cure}"
-            )
-    return frame[features].to_numpy(dtype=np.float64)
 
 
 def _times(frame: "pd.DataFrame", columns: Columns) -> "pd.Series[Any]":
@@ -149,4 +170,11 @@ def _one_per_sequence(y: "pd.Series[Any]", places: np.ndarray, sequences: Any) -
             f"y: expected one value per sequence, got {shown(first)} and {shown(second)} in sequence "
             f"{shown(sequences[[place]].tolist()[0])}"
         )
-    return grouped.first()
+    found = grouped.first()
+    if found.isna().any():
+        place = int(found.isna().to_numpy().argmax())
+        raise InvalidInput(
+            "y: expected a value in every sequence, got none in sequence "
+            f"{shown(sequences[[place]].tolist()[0])}"
+        )
+    return found

@@ -24,9 +24,9 @@ def sequences_of(x: Any, mask: Any) -> tuple[np.ndarray, Present]:
     """X in one array, and the mask if any token is absent."""
     x = unwrapped(x)
     if isinstance(x, list | tuple) and len(set(map(_length, x))) > 1:
-        if mask is not None:
-            raise InvalidInput("mask: expected none for sequences of different lengths, which make their own")
-        return _padded([as_array(f"x, sample {place}", sequence) for place, sequence in enumerate(x)])
+        arrays = [as_array(f"x, sample {place}", row, entry="token") for place, row in enumerate(x)]
+        values, present = _padded(arrays)
+        return values, present if mask is None else _checked(_ragged(mask, present), present.shape)
     values = as_array("x", x)
     _no_text(values)
     if values.ndim not in (2, 3):
@@ -56,6 +56,8 @@ def without_padding(values: np.ndarray, present: Present, padding: Any) -> Prese
     else:
         ends = [runs((tokens == number).all(axis=2), at=end) for end in ("end", "start")]
         absent = max(ends, key=np.sum)  # of two equal sums the first, the end
+    if not absent.any() and math.isnan(number) and np.isnan(tokens).any():
+        return present  # these are no padding, and refused by their places
     if not absent.any():
         raise InvalidInput(f"padding: expected tokens of {number:g} that fill up sequences, got none")
     return _checked(~absent if present is None else present & ~absent, values.shape[:2])
@@ -120,16 +122,27 @@ def codes_of(ids: np.ndarray, present: Present) -> tuple[Float[np.ndarray, "samp
 
 
 def _not_finite(numbers: np.ndarray, there: np.ndarray, *, masked: bool) -> InvalidInput:
-    """Where the first number that is not finite stands, and how many there are."""
+    """Where the first number that is not finite stands, and how many there are.
+
+    Where some tokens are NaN throughout, which may be padding, and others in part: where the first of those.
+    """
     bad = ~np.isfinite(numbers) & there[..., None]
+    throughout = np.isnan(numbers).all(axis=2) & there
+    stray = bad & ~throughout[..., None]
+    both = bool(stray.any() and throughout.any())
+    bad = stray if both else bad
     sample, token, feature = np.argwhere(bad)[0].tolist()
     place = f"sample {sample}, token {token}" + f", feature {feature}" * (numbers.shape[2] > 1)
     count, samples = int(bad.sum()), int(bad.any(axis=(1, 2)).sum())
     line = f"got {numbers[sample, token, feature]} at {place} (counted from 0)"
     if count > 1:
         line += f"; {count:,} such values in {samples:,} sample{'s' * (samples > 1)}"
-    whole_tokens = (np.isnan(numbers).all(axis=2) == bad.any(axis=2)).all()
-    cure = '; if NaN only fills up shorter sequences: padding="nan"' if whole_tokens and not masked else ""
+    cure = ""
+    if both:
+        line += f"; and {throughout.sum():,} tokens of nothing but NaN"
+    if throughout.any() and not masked:
+        subject = "they only fill" if both else "NaN only fills"
+        cure = f'; if {subject} up shorter sequences: padding="nan"'
     return InvalidInput(f"x: expected finite numbers, {line}{cure}")
 
 
@@ -168,6 +181,20 @@ def _checked(mask: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
     return None if there.all() else there
 
 
+def _ragged(mask: Any, present: np.ndarray) -> np.ndarray:
+    """The masks of sequences of different lengths, which must be as long as these are."""
+    given = unwrapped(mask)
+    given = given if isinstance(given, list | tuple | np.ndarray) else ()
+    rows = [as_array("mask", row, entry="token") for row in given]
+    if [row.shape for row in rows] != [(length,) for length in present.sum(axis=1).tolist()]:
+        raise InvalidInput(
+            "mask: expected none for sequences of different lengths, or one that is as long as its sequence"
+        )
+    whole = np.zeros(present.shape, np.result_type(*rows))
+    whole[present] = np.concatenate(rows)
+    return whole
+
+
 def _padded(sequences: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Sequences of different lengths in one array, padded with zeros, and the mask of their tokens."""
     for sequence in sequences:
@@ -178,9 +205,16 @@ def _padded(sequences: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     lengths = np.array([len(sequence) for sequence in sequences])
     if not lengths.all():
         raise InvalidInput(f"x: expected a token in every sample, got none in sample {int(lengths.argmin())}")
-    shapes = {sequence.shape[1:] for sequence in sequences}
-    if len(shapes) > 1 or len(shapes.pop()) > 1:
-        raise InvalidInput("x: expected tokens of one size, got tokens that differ in size")
+    shapes = [sequence.shape[1:] for sequence in sequences]
+    usual = max(shapes, key=shapes.count)
+    if len(set(shapes)) > 1:
+        odd = next(place for place, shape in enumerate(shapes) if shape != usual)
+        raise InvalidInput(
+            f"x: expected tokens of one size, got tokens that differ in size, first in sample {odd} "
+            "(counted from 0)"
+        )
+    if len(usual) > 1:
+        raise InvalidInput(f"x: expected {LAYOUT}, got tokens of the shape {usual}")
     padded = np.zeros((len(sequences), lengths.max(), *sequences[0].shape[1:]), np.result_type(*sequences))
     for place, sequence in enumerate(sequences):
         padded[place, : len(sequence)] = sequence
