@@ -27,7 +27,7 @@ study.MemberRecipe = functools.partial(study.MemberRecipe, steps=100, batch_size
 # How data is read and what is printed of it, without training.
 READ_ALONE = """
 from headcount.api import head_count
-def read(self, drawn):
+def read(self, drawn, *_):
     print(drawn(0)[0].summary)
 head_count.HeadCount._fit = read
 """
