@@ -51,7 +51,7 @@ class Recipe:
         if not self.quick:
             return self.lighter()
         training = replace(self.training, steps=steps, batch_size=batch_size, warmup=None)
-        return replace(self, training=training, rates=(1e-2,), lengths=(8, 16, 32, 64))
+        return replace(self, training=training, rates=(1e-2,), lengths=LENGTHS)
 
     @property
     def middle_length(self) -> int:

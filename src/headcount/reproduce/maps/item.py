@@ -17,9 +17,13 @@ SEEDS = 4
 
 @dataclass(frozen=True)
 class MapItem(Item):
-    """An item whose grids are cells; `cells` names those of a recipe, without their references."""
+    """An item whose grids are cells; `cells` names those of a recipe, without their references.
+
+    `table` judges each of them from its rows.
+    """
 
     cells: Callable[[Recipe], dict[str, Cell]] = field(default=lambda recipe: {})
+    table: Callable[[pd.DataFrame], pd.DataFrame] = field(default=lambda frame: frame)
     seeds: int = SEEDS
 
 
@@ -60,4 +64,5 @@ def map_item(
         panels=panels,
         judge=judge,
         cells=cells,
+        table=table,
     )

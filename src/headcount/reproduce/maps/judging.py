@@ -123,10 +123,13 @@ def _apart(
     names = [cell.reference(heads).name for heads in (cell.dimension, cell.dimension - 1) if heads > 0]
     enough, too_few = (*(members.get(name) for name in names), None)[:2]
     if cell.name in names:
+        seeds = {seed for seed in own["seed"] if seed % 2 == 0}
         own = own[own["seed"] % 2 == 1]
-        enough, too_few = (
-            None if part is None else part[part["seed"] % 2 == 0] for part in (enough, too_few)
-        )
+    else:
+        seeds = set(own["seed"])
+    enough, too_few = (
+        None if part is None else part[part["seed"].isin(list(seeds))] for part in (enough, too_few)
+    )
     return own, enough, too_few
 
 

@@ -1,57 +1,93 @@
-"""Sparse attention: what do windows and global tokens leave of what tokens gather?
+"""Sparse attention: what do windows, strides and global tokens leave of what tokens gather?
 
-The class token sees everything, tokens see those at most w places away. A coordinate must then be passed on
-for ceil((T − 1) / w) layers until every token has it. The rivals: L·h, if only the reader counts;
-L·h + h·floor((L − 1) / ceil((T − 1) / w)), if what reaches every token counts too; (2L − 1)·h as without a
-window.
+The class token sees everything, a token those at most w places away, and with a stride also those that are a
+multiple of it away. A coordinate must then be passed on for r layers until every token has it: r is the
+smallest power of the matrix of what tokens see that has no zeros, ceil((T − 1) / w) for a window alone. The
+rivals: L·h, if only the reader counts; L·h + h·floor((L − 1) / r), if what reaches every token counts too;
+(2L − 1)·h as without a window.
 """
 
+from typing import Any
+
+import numpy as np
+
+from headcount.models.architecture import Architecture
+from headcount.models.positions import visible
 from headcount.reproduce.maps.cell import WIDTH, Cell, maxima, named
-from headcount.reproduce.maps.depth import CONJECTURE, GATHERING, READING
+from headcount.reproduce.maps.depth import CONJECTURE, GATHERING, READING, rivals
 from headcount.reproduce.maps.item import map_item
 from headcount.reproduce.maps.judging import Law
 from headcount.reproduce.recipe import Recipe
 
 LENGTH = 9
 WINDOWS = (1, 2, 4, 8)  # in a sequence of 9, 8 is everything
+STRIDE = 3
 REACH = "L·h + what reaches all"
 
 
-def windowed(layers: int, window: int, dimension: int, *, global_tokens: int = 0) -> Cell:
-    """One head a layer, read in every layer."""
-    relays = 2 if global_tokens else -(-(LENGTH - 1) // window)
-    reaching = layers + (layers - 1) // relays
-    family = f"window {window}" + (f", {global_tokens} global" if global_tokens else "")
-    options = (*READING["every"], ("window", window), ("global_tokens", global_tokens))
-    laws = ((CONJECTURE, layers), (REACH, reaching), (GATHERING, 2 * layers - 1))
-    return Cell(family, maxima(dimension), LENGTH, layers, 1, WIDTH, options=options, predicted=laws)
+def windowed(layers: int, heads: int, dimension: int, window: int, **others: int) -> Cell:
+    """Heads that see this far, read in every layer; `others` are a stride or global tokens."""
+    sight = {"window": window, **others}
+    reaching = heads * (layers + (layers - 1) // relays(**sight))
+    family = ", ".join((f"window {window}", *(f"{name} {value}" for name, value in others.items())))
+    laws = dict(rivals(layers, heads))
+    return Cell(
+        family.replace("global_tokens 1", "1 global"),
+        maxima(dimension),
+        LENGTH,
+        layers,
+        heads,
+        WIDTH // heads,
+        options=(*READING["every"], *{"global_tokens": 0, **sight}.items()),
+        predicted=((CONJECTURE, laws[CONJECTURE]), (REACH, reaching), (GATHERING, laws[GATHERING])),
+    )
+
+
+def relays(**sight: Any) -> int:
+    """After how many layers every token has heard of every other.
+
+    >>> relays(window=1), relays(window=4), relays(window=2, stride=3), relays(window=1, global_tokens=1)
+    (8, 2, 2, 2)
+    """
+    seen = visible(LENGTH, Architecture(token_dim=1, heads=1, head_dim=1, **sight))
+    sees = np.ones((LENGTH, LENGTH), int) if seen is None else seen.astype(int)
+    heard, layers = sees, 1
+    while not heard.all():
+        heard, layers = np.minimum(heard @ sees, 1), layers + 1
+    return layers
 
 
 def cells(recipe: Recipe) -> dict[str, Cell]:
     """Two and three layers; with a quick recipe two layers and two windows."""
     if recipe.quick:
-        return named([windowed(2, window, dimension) for window in (2, 8) for dimension in (2, 3, 4)])
+        return named([windowed(2, 1, dimension, window) for window in (2, 8) for dimension in (2, 3, 4)])
+    sights = [{"window": window} for window in WINDOWS]
+    sights += [{"window": 2, "stride": STRIDE}, {"window": 1, "global_tokens": 1}]
     found = [
-        windowed(layers, window, dimension)
+        windowed(layers, 1, dimension, **sight)
+        for sight in sights
         for layers in (2, 3)
-        for window in WINDOWS
         for dimension in range(layers, 2 * layers + 1)
     ]
     found += [
-        windowed(layers, 1, dimension, global_tokens=1)
-        for layers in (2, 3)
-        for dimension in range(layers, 2 * layers + 1)
+        windowed(3, 2, dimension, **sight)
+        for sight in ({"window": 4}, {"window": 2, "stride": STRIDE})
+        for dimension in range(6, 10)
     ]
     return named(found)
 
 
-FAMILIES = (*(f"window {window}" for window in WINDOWS), "window 1, 1 global")
-LAWS = (Law("6. windows: what reaches every token counts", REACH, FAMILIES),)
+FAMILIES = (
+    *(f"window {window}" for window in WINDOWS),
+    f"window 2, stride {STRIDE}",
+    "window 1, 1 global",
+)
+LAWS = (Law("6. sparse attention: what reaches every token counts", REACH, FAMILIES),)
 
 ITEM = map_item(
     "sparse",
-    "Sparse attention: what do windows leave of what tokens gather?",
-    "Sums of D maxima over 9 tokens that see w places to each side; the class token sees all.",
+    "Sparse attention: what do windows and strides leave of what tokens gather?",
+    "Sums of D maxima over 9 tokens that see few others; the class token sees all.",
     cells=cells,
     laws=LAWS,
 )
