@@ -14,7 +14,7 @@ width, at another length or with more steps have half of the seeds. `--unlearnt`
 of cells that their law grants and that were not learnt.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -86,7 +86,7 @@ def lean(item: MapItem) -> Iterator[Trial]:
     yield from later
 
 
-def named_trials(named: "dict[str, tuple[Trial, ...]]") -> Iterator[Trial]:
+def named_trials(named: Mapping[str, tuple[Trial, ...]]) -> Iterator[Trial]:
     return (trial for trials in named.values() for trial in trials)
 
 
@@ -97,14 +97,15 @@ def is_variant(cell: Cell) -> bool:
 
 
 def unlearnt(item: MapItem, frame: pd.DataFrame) -> Iterator[Trial]:
-    """The smaller rate, for the seeds that are there, of cells that their law grants and that p says no to."""
+    """The smaller rate, for the seeds that are there, of granted cells that p says no to."""
     rows = item.rows(frame, FULL.with_seeds(SEEDS))
     cells, named = item.cells(FULL), item.named(FULL.with_seeds(SEEDS))
     for row in item.table(rows).itertuples():
-        cell = cells[row.cell]
+        name = str(row.cell)
+        cell = cells[name]
         if cell.dimension <= granted(item, cell) and row.verdict in ("not learnt", "cannot tell"):
-            seeds = set(rows[rows["variant"] == row.cell]["seed"])
-            yield from (t for t in named[row.cell] if t.seed in seeds and t.learning_rate < max(RATES))
+            seeds = set(rows[rows["variant"] == name]["seed"])
+            yield from (t for t in named[name] if t.seed in seeds and t.learning_rate < max(RATES))
 
 
 @cache
