@@ -1,6 +1,6 @@
 """What the docs quote on questions that the paper leaves open: members of two items, rescaled constructions.
 
-    headcount reproduce bounded --quick --seeds 4 --out FOLDER       and layer_norm; resumes if it is killed
+    headcount reproduce bounded --quick --out FOLDER     and layer_norm; resumes if it is killed
     python benchmarks/open_questions.py FOLDER...          several folders are read as one
 
 Writes benchmarks/results/open_questions.parquet, a row for each member of a quick run that the folders or the
