@@ -19,6 +19,16 @@ def scientific(value: float) -> str:
     return f"{digits}e{int(exponent):+d}"
 
 
+def short(value: float, digits: int = 2) -> str:
+    """So many significant digits, with an exponent only where it saves some.
+
+    >>> short(-0.4898), short(27e-9), short(190.0), short(1.0)
+    ('-0.49', '2.7e-8', '1.9e+2', '1')
+    """
+    mantissa, e, exponent = f"{value:.{digits}g}".partition("e")
+    return f"{mantissa}e{int(exponent):+d}" if e else mantissa
+
+
 def fold(before: float, after: float) -> str:
     """How many times the one is the other, to two digits: a ratio of errors is not known better.
 

@@ -18,6 +18,7 @@ from scipy.special import logsumexp
 
 from headcount.commands.density import density as density_command
 from headcount.errors import InvalidInput
+from headcount.results.numbers import scientific
 from headcount.theory.density.approximate import LOOKS, approximate_target, retrieval_task
 from headcount.theory.density.minimax import Basis, Polynomial, exponents, fit, monomials
 from headcount.theory.density.recovery import Recovery, set_size
@@ -259,6 +260,6 @@ def test_the_command_prints_json_or_a_table_that_fits(capsys):
     out, err = capsys.readouterr()
     assert "D = 20 retrievals, from all sets of 2 of 5 positions" in out
     assert "6 monomials of degree 1 or less" in out
-    assert re.search(f"sharpness 100 +{errors[100]:.1e}", out)
+    assert re.search(rf"sharpness 100 +{scientific(errors[100])}", out)
     assert max(len(line) for line in out.splitlines()) <= 80
     assert err == ""

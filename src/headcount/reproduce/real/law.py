@@ -12,6 +12,7 @@ from headcount.reproduce.claims import Cells, Verdict
 from headcount.reproduce.real.claims import LEARNT
 from headcount.reproduce.real.paper import DELTA
 from headcount.results.intervals import regression
+from headcount.results.numbers import short
 
 PerCell = Float[np.ndarray, " cell"]
 DELTAS = (0.0, 1.0)
@@ -104,7 +105,8 @@ def follows_the_law(frame: pd.DataFrame, paper: Cells) -> Verdict:
     law, free, none = (fit_law(heads, lengths, wrong, delta=chosen) for chosen in (DELTA, None, 0.0))
     ends, of_delta = law_intervals(heads, lengths, wrong, delta=DELTA), delta_interval(heads, lengths, wrong)
     numbers = ", ".join(
-        f"{name} = {getattr(law, name):.2g} ({ends[name][0]:.2g} to {ends[name][1]:.2g})" for name in "abc"
+        f"{name} = {short(getattr(law, name))} ({short(ends[name][0])} to {short(ends[name][1])})"
+        for name in "abc"
     )
     evidence = (
         f"{numbers} over {still}; unexplained: {law.unexplained:.0%} of the variance of log errors, "
@@ -117,7 +119,7 @@ def follows_the_law(frame: pd.DataFrame, paper: Cells) -> Verdict:
     of_paper = fit_law(*_columns(theirs), delta=DELTA)
     low, high = ends["a"]
     holds = law.unexplained < min(MAX_UNEXPLAINED, none.unexplained) and low <= of_paper.a <= high
-    theirs_left = f"a = {of_paper.a:.2g}, {of_paper.unexplained:.0%} unexplained"
+    theirs_left = f"a = {short(of_paper.a)}, {of_paper.unexplained:.0%} unexplained"
     evidence += f"; the paper's numbers in these cells have {theirs_left}"
     return Verdict(claim, bool(holds), evidence)
 
