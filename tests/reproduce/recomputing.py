@@ -50,7 +50,7 @@ def same(said, found, rel=6e-3):
 
 
 def fitted(design, logs):
-    """Least squares: the coefficients, the reach of their 95% by the usual error, and by the larger with HC3."""
+    """Least squares: the coefficients, and the reach of their 95% by the usual error and with HC3 too."""
     inverse = np.linalg.inv(design.T @ design)
     found = inverse @ design.T @ logs
     rest = logs - design @ found
