@@ -58,7 +58,7 @@ docs: .venv/test .venv-docs/docs
 	touch $@
 
 .venv-torch/test: .venv-torch/made pyproject.toml constraints.txt
-	.venv-torch/bin/pip install --quiet --constraint constraints.txt --editable '.[torch,hub,transformers]' pytest timm
+	.venv-torch/bin/pip install --quiet --constraint constraints.txt --editable '.[torch,hub,transformers]' hypothesis pytest
 	touch $@
 
 .venv-docs/made:

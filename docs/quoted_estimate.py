@@ -1,27 +1,16 @@
 """Quotes of estimates: single ones, and how often they are right."""
 
-import textwrap
-
 from quoting import NOT_RUN, RESULTS, read_json, table
 
-from headcount.results.numbers import scientific
+NOTES = "D was measured with one layer"  # the printed answer goes on from here to say what D does not tell
 
 
 def estimated(name: str) -> str:
+    """What the command printed, up to its notes."""
     found = read_json(f"{name}.json")
-    lines = textwrap.wrap(found["sentence"], 100) + textwrap.wrap(found["deciding"], 100)
-    distances = {row["heads"]: row["value"] for row in found["evidence"]["sweep"]["distances"]}
-    curve = {row["heads"]: row for row in found["curve"]}
-    lines.append("")
-    for heads in (row["heads"] for row in found["evidence"]["early"]["curve"]):
-        if heads in curve:
-            row = curve[heads]
-            right = f"   accuracy {row['accuracy']:.1%}" if "accuracy" in row else ""
-            measured = f"error {scientific(row['error'])}{right}   distance {scientific(distances[heads])}"
-        else:
-            measured = "not trained in full"
-        lines.append(f"h = {heads}   {measured}")
-    text = "\n".join(lines)
+    lines = found["printed"]
+    end = next((place for place, line in enumerate(lines) if line.startswith(NOTES)), len(lines))
+    text = "\n".join(lines[:end])
     return f"```\n{text}\n```\n\n({found['seconds']:.0f} s on {found['machine']}.)"
 
 

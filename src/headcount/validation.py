@@ -7,7 +7,7 @@ from numbers import Integral, Real
 
 from headcount.errors import InvalidInput
 
-MAX_NAMES, MAX_LAST = 12, 3
+MAX_NAMES, MAX_LAST, MAX_SHOWN = 12, 3, 120
 
 Rows = tuple[tuple[float, ...], ...]
 
@@ -18,7 +18,8 @@ def shown(value: object) -> str:
     >>> shown(list(range(100)))
     '[0, 1, 2, 3, 4, 5, ...]'
     """
-    return " ".join(reprlib.repr(value).split())
+    text = " ".join(reprlib.repr(value).split())
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
 
 
 def listed(names: Iterable[object]) -> str:

@@ -103,11 +103,11 @@ def test_the_terminal_shows_every_head_count_which_curve_decides_and_what_to_typ
     rows = re.findall(r"^(\d)  +(\S+)  +(\S+)  +(\S+)$", shown, re.MULTILINE)
     assert [row[0] for row in rows] == list("12345678")
     assert [row[0] for row in rows if row[1:] == ("–", "–", "–")] == list("567")
-    assert deciding in shown and "a tenth of the steps" in shown
+    assert deciding in shown and "only the first look" in shown
     assert re.search(r"^ +2 +num_heads=1 +num_heads=2 *$", shown, re.MULTILINE) and "d_model=512" in shown
     assert max(map(len, shown.splitlines())) <= 80
     show_answer(every)
-    assert "a tenth of the steps" not in capsys.readouterr().out
+    assert "only the first look" not in capsys.readouterr().out
 
 
 def test_labels_have_their_accuracy_in_the_terminal(capsys):

@@ -80,7 +80,7 @@ class HeadCount:
     - `interval_`: 95% interval of D, as (low, high), or None.
     - `recommended_heads_`: how many heads to use, or None.
     - `estimate_`: the whole `Estimate`, with curves, evidence and reasons.
-    - `early_estimate_`: a first guess, after a tenth of the training; nothing calibrates it.
+    - `early_estimate_`: a first guess, from the first look; nothing calibrates it.
     """
 
     dimension_: int | None

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from headcount.estimate.curve import Point
     from headcount.estimate.verdict import Estimate
 
-NOT_IN_FULL = "–: trained for a tenth of the steps only, which left no question about that number of heads."
+NOT_IN_FULL = "–: only the first look, with fewer steps, which left no question about that number of heads."
 
 
 def show_answer(found: "Estimate") -> None:

@@ -21,7 +21,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the data and of the members.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """How many heads does an example need? The main job, in about a minute.
+    """How many heads does an example need? The main job, in a minute or two.
 
     Writes samples of y = sum of three maxima, with a little noise, to a file beside OUT, and runs `headcount
     estimate` on them. Three is right: each maximum needs a head of its own.

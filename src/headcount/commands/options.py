@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for the results; run again with it to resume.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, and nothing else.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON; progress goes to standard error.")
+]
 
 INCOMPLETE, MISTAKE, INTERRUPTED = 1, 2, 130  # exit codes
 
@@ -27,6 +29,7 @@ def worded_as_options(line: str) -> str:
     >>> worded_as_options('y: numbers (if they are labels: target="labels")')
     'y: numbers (if they are labels: --target labels)'
     """
+    line = line.replace("pass `mask`", "name the mask with --mask")
     return ARGUMENT.sub(lambda found: f"--{found[1]} {shlex.quote(found[2] or found[3])}", line)
 
 

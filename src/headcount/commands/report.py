@@ -22,7 +22,7 @@ def report(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
-    """Make the page again, from the results alone."""
+    """Make the page of a sweep again, from the results alone."""
     from headcount.results.store import Store
 
     _refuse_data(folder)
@@ -54,7 +54,8 @@ def refuse_estimate(store: "Store") -> None:
     """Do not overwrite the page of an estimate with that of a sweep."""
     if os.path.exists(store.folder / "estimate.json"):  # noqa: PTH110  # unlike a path's own, it takes any name
         raise InvalidInput(
-            f"{store.folder}: holds an estimate, whose page `headcount estimate` writes; use another folder"
+            f"{store.folder}: holds an estimate; use another folder, or make its page again with the same "
+            "`headcount estimate`, which trains nothing anew"
         )
 
 

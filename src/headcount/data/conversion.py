@@ -45,11 +45,13 @@ def as_array(name: str, given: Any, *, entry: str = "sample") -> np.ndarray:
 def unwrapped(given: Any) -> Any:
     """The values of a tensor, a DataFrame or a Series in NumPy's terms; anything else as it is.
 
-    A Series of sequences, or a DataFrame with one column of them, becomes a list of these sequences.
+    A Series or an array of sequences, or a DataFrame with one column of them, becomes a list of these.
     """
     if hasattr(given, "detach"):  # a PyTorch tensor, perhaps with a gradient or on another device
         tensor = given.detach().cpu()
         return np.asarray(tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor)
+    if isinstance(given, np.ndarray) and given.dtype.kind == "O" and given.ndim == 1:
+        return list(given) if len(given) and isinstance(given[0], list | tuple | np.ndarray) else given
     if not hasattr(given, "to_numpy"):
         return given
     cells = given.to_numpy()

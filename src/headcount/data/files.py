@@ -9,7 +9,7 @@ import numpy as np
 
 from headcount.data.arrays import DataSet, TargetType, TokenType, data_set
 from headcount.data.named import NAME_X, Parts, names_of, no_y, parts_of
-from headcount.data.tables import LINES, PARQUET, TEXT, arrow_of, columns_of_lines, frame_of
+from headcount.data.tables import LINES, PARQUET, TEXT, arrow_of, columns_of_lines, ending_of, frame_of
 from headcount.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def load(
     """
     if path is None and x is None and y is None:
         raise InvalidInput('expected a file with x and y, or x="FILE" and y="FILE"; got none')
-    if path is None or Path(path).suffix == ".npy":
+    if path is None or ending_of(Path(path)).endswith(".npy"):
         arrays = {"x": path if x is None else x, "y": y, "mask": mask}
         files = {part: Path(name) for part, name in arrays.items() if name is not None}
         for part in {"x", "y"} - files.keys():
@@ -63,7 +63,7 @@ def is_data(path: Path) -> bool:
     >>> is_data(Path("mine.csv.gz")), is_data(Path("spec.toml"))
     (True, False)
     """
-    return path.name.endswith(KNOWN)
+    return ending_of(path).endswith(KNOWN)
 
 
 def _existing(path: Path | str) -> Path:
@@ -91,7 +91,7 @@ def parts_in(
     path = _existing(path)
     asked = columns is not None and columns.given
     try:
-        if path.name.endswith(TEXT) or asked:
+        if ending_of(path).endswith(TEXT) or asked:
             from headcount.data.long_form import Columns, sequences_in
 
             for part in ("x", "mask"):
@@ -99,7 +99,7 @@ def parts_in(
                     raise InvalidInput(f'{part}: expected none for a table: features="a,b" are its tokens')
             frame, y = frame_of(path), names["y"]
             return sequences_in(frame, columns or Columns(), y=y, nan_allowed=nan_allowed)
-        if path.name.endswith(PARQUET + LINES):
+        if ending_of(path).endswith(PARQUET + LINES):
             if_no_x = f"{if_no_x}; {OR_ID}"
         named = _named(path, names)
         parts = parts_of(named, **names, if_no_x=if_no_x)
@@ -112,11 +112,11 @@ def parts_in(
 
 def _named(path: Path, names: dict[str, str | None]) -> Mapping[str, Any]:
     """The arrays of a file by their names; None for those that nobody needs."""
-    if path.name.endswith(".npz"):
+    if ending_of(path).endswith(".npz"):
         return _npz(path, names)
-    if path.name.endswith(PARQUET):
+    if ending_of(path).endswith(PARQUET):
         return _parquet(path, names)
-    return _torch(path) if path.name.endswith(TORCH) else columns_of_lines(path)
+    return _torch(path) if ending_of(path).endswith(TORCH) else columns_of_lines(path)
 
 
 def _npz(path: Path, names: dict[str, str | None]) -> Mapping[str, Any]:
@@ -136,7 +136,7 @@ def _npz(path: Path, names: dict[str, str | None]) -> Mapping[str, Any]:
 
 def array_in(path: Path) -> np.ndarray:
     """The array in an .npy file."""
-    if path.suffix != ".npy":
+    if not ending_of(path).endswith(".npy"):
         raise InvalidInput(f"{path}: expected an .npy file")
     try:
         with _existing(path).open("rb") as file:

@@ -47,7 +47,7 @@ def gathered(x: Any, y: Any, mask: Any, columns: Columns, *, nan_allowed: bool =
 
 def _of_file(path: Path, y: Any, mask: Any, columns: Columns, *, nan_allowed: bool) -> Parts:
     """The same from a file, read as on the command line; y and the mask may be names within it, or arrays."""
-    if path.suffix == ".npy":
+    if path.suffix.lower() == ".npy":
         x, y, mask = (array_in(Path(part)) if _is_path(part) else part for part in (path, y, mask))
         return gathered(x, y, mask, columns, nan_allowed=nan_allowed)
     if path.is_file() and (path.name.endswith(TEXT) or columns.given):

@@ -19,15 +19,24 @@ SEPARATORS = ",;\t|"
 DECIMAL_COMMA = r"\s*[-+]?\d+,\d+\s*"
 
 
+def ending_of(path: Path) -> str:
+    """The end of a file's name, in lower case.
+
+    >>> ending_of(Path("UP.CSV.GZ"))
+    '.csv.gz'
+    """
+    return "".join(path.suffixes[-2:]).lower()
+
+
 def frame_of(path: Path) -> "pd.DataFrame":
     """The table in a file."""
     import pandas as pd
 
-    if path.name.endswith(PARQUET):
+    if ending_of(path).endswith(PARQUET):
         return arrow_of(path).to_pandas()
-    if path.name.endswith(LINES):
+    if ending_of(path).endswith(LINES):
         return pd.DataFrame(columns_of_lines(path))
-    if not path.name.endswith(TEXT):
+    if not ending_of(path).endswith(TEXT):
         kinds = ", ".join(TEXT + PARQUET + LINES)
         raise InvalidInput(f"{path}: expected a table for id, time or features: {kinds}")
     try:
@@ -39,16 +48,18 @@ def frame_of(path: Path) -> "pd.DataFrame":
     except pd.errors.EmptyDataError:
         raise InvalidInput(f"{path}: the file is empty") from None
     except UnicodeDecodeError:
-        raise InvalidInput(f"{path}: expected text in UTF-8, got another encoding or no text") from None
+        raise InvalidInput(
+            f"{path}: expected text in UTF-8, got another encoding or no text; save it as UTF-8"
+        ) from None
     except (pd.errors.ParserError, OSError, EOFError, zlib.error) as error:
         raise InvalidInput(f"{path}: damaged: {str(error).partition(chr(10))[0]}") from None
 
 
 def _separator(path: Path) -> str:
     """What stands between the names in the first line."""
-    if ".tsv" in path.suffixes:
+    if ".tsv" in ending_of(path):
         return "\t"
-    opened = gzip.open if path.suffix == ".gz" else open
+    opened = gzip.open if ending_of(path).endswith(".gz") else open
     with opened(path, "rt", encoding="utf-8-sig") as file:
         header = file.readline()
     try:

@@ -96,10 +96,14 @@ class Countdown:
     @property
     def best(self) -> str:
         """The lowest error so far of the members in training, and what it is a share of."""
-        of = "log loss" if self.study.data.classes else "variance"
+        measure = (
+            "log loss, share of that of guessing"
+            if self.study.data.classes
+            else "error, share of the variance"
+        )
         lowest = min(filter(math.isfinite, self._errors.values()), default=None)
         value = "" if lowest is None else f": {scientific(lowest)} at best"
-        return f"validation error, share of the {of}{value}"
+        return f"validation {measure}{value}"
 
     @property
     def seconds_left(self) -> float:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from headcount.estimate.curve import FURTHEST, Point
-from headcount.estimate.verdict import HARDLY_AN_ERROR, ITS_ERROR, LARGE_FALL, Estimate
+from headcount.estimate.verdict import HARDLY_AN_ERROR, ITS_ERROR, LARGE_FALL, Estimate, measure_of
 from headcount.results.numbers import fold, scientific
 
-INSTEAD = "The distance decides, not the error"
+INSTEAD = "The distance decides, not the"
 
 
 def which_decides(found: Estimate) -> str:
@@ -24,6 +24,7 @@ def which_decides(found: Estimate) -> str:
 
 def _falls_on(found: Estimate, place: int) -> str:
     """The lowest error of more heads than D, where it is far below that of D, and why that does not count."""
+    measure = measure_of(found.labels)
     here, later = found.errors[place], found.errors[place + 1 :]
     best = min(later, key=lambda point: point.value, default=here)
     if here.value < ITS_ERROR * best.value:
@@ -42,8 +43,10 @@ def _falls_on(found: Estimate, place: int) -> str:
         far, near = (_at(found.distances, point.heads) for point in (here, best))
         little = f"falls only {fold(far, near)}" if far > near else "does not"
         why = f"the distance {little}: a larger model fits better and retrieves no more"
-    falls = f"the error still falls {fold(here.value, best.value)} from {here.heads} to {best.heads} heads"
-    return f"{INSTEAD}: {falls}, but {why}."
+    falls = (
+        f"the {measure} still falls {fold(here.value, best.value)} from {here.heads} to {best.heads} heads"
+    )
+    return f"{INSTEAD} {measure}: {falls}, but {why}."
 
 
 def _hardly_falls(found: Estimate, place: int) -> str:
@@ -54,11 +57,13 @@ def _hardly_falls(found: Estimate, place: int) -> str:
     far, near = found.distances[place - 1 : place + 1]
     if before.value >= ITS_ERROR * here.value or far.value < LARGE_FALL * near.value:
         return ""
+    measure = measure_of(found.labels)
     floor = min(point.value for point in found.errors)
     return (
-        f"{INSTEAD}: noise in y, or too few samples, keep every error at {scientific(floor)} or above, so "
-        f"from {before.heads} to {here.heads} heads it falls only {fold(before.value, here.value)}; the "
-        f"distance, which has no such floor, falls {fold(far.value, near.value)}."
+        f"{INSTEAD} {measure}: noise in y, or too few samples, keep every {measure} at {scientific(floor)} "
+        f"or above, so from {before.heads} to {here.heads} heads it falls only "
+        f"{fold(before.value, here.value)}; the distance, which has no such floor, falls "
+        f"{fold(far.value, near.value)}."
     )
 
 

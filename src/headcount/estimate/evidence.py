@@ -53,7 +53,10 @@ def estimate_of(study: Study, *, d_model: int | None = None, minutes: float | No
     """
     budget = budget_of(study, minutes)
     if not study.has_quick_sweep:
-        reason = "the time was up before all head counts had a first look."
+        reason = (
+            "the time was up before all head counts had a first look. The same call with more time goes on "
+            "from there, if its models were kept in a folder."
+        )
         return Estimate(None, None, "cannot tell", None, {}, (), (), (reason,), budget=budget)
     matter = salience_of(study)
     faint = matter.counts(FAINT)

@@ -105,7 +105,7 @@ class Study:
         """A first guess, from the quick sweep, that decides where to look closer; nothing calibrates it."""
         trials = self._last_trained(self._first_looks())
         assert trials is not None, "asked for before the first look was trained"
-        return without_doubtful_retrieval(decide(self.curve(trials), law=EARLY))
+        return replace(without_doubtful_retrieval(decide(self.curve(trials), law=EARLY)), early=True)
 
     @property
     def has_quick_sweep(self) -> bool:

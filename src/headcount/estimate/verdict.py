@@ -48,12 +48,13 @@ class Estimate:
     - `errors`, `distances`: the two curves over the number of heads.
     - `typical_errors`: the errors over all but the furthest few samples, which distances leave out.
     - `accuracies`: of labels, the share that is right.
-    - `early_errors`, `early_distances`: of all head counts, after a tenth of the training.
+    - `early_errors`, `early_distances`: of all head counts, from the first look.
     - `deciding`: which curve decides and why, where the two disagree; otherwise empty.
     - `reasons`: why, and what to try next; the first one explains the verdict.
     - `pools`: whether the target also averages over its tokens; the average then counts as one of D.
     - `labels`: whether y are labels.
     - `budget`: the training behind it, where somebody would not wait for all of it.
+    - `early`: whether it is a first guess, which nothing calibrates.
     """
 
     dimension: int | None
@@ -75,6 +76,11 @@ class Estimate:
     early_distances: tuple[Point, ...] = ()
     deciding: str = ""
     budget: Budget | None = None
+    early: bool = False
+
+    def __repr__(self) -> str:
+        """The answer; the curves are in its fields."""
+        return f"<{type(self).__name__}: {self.sentence}>"
 
     @property
     def sentence(self) -> str:
@@ -92,7 +98,7 @@ class Estimate:
         if self.dimension is None or self.interval is None:
             return f"Cannot tell how many heads this task needs: {self.reasons[0]}"
         low, high = self.interval
-        calibrated = self.budget is None or self.budget.complete
+        calibrated = not self.early and (self.budget is None or self.budget.complete)
         name = "95% interval" if calibrated else "uncalibrated interval"
         if self.dimension == 1:
             span = "" if high == 1 else f" ({name} of D: {low} to {high})"
@@ -105,7 +111,7 @@ class Estimate:
             if self.pools
             else f"retrieves {things}"
         )
-        return f"This task {what} ({span}): give it {self.recommended_heads} heads."
+        return f"This task {what} ({span}): with one layer, give it {self.recommended_heads} heads."
 
     def to_json(self) -> dict[str, Any]:
         """The content of estimate.json."""
@@ -252,12 +258,14 @@ def decide(curve: Curve, *, law: DimensionLaw = FINAL) -> Estimate:
         return replace(nothing, reasons=(reason,))
     most = curve.heads[-1]
     if dimension == most or _still_falls(curve):
-        reason = f"the error still falls at {most} heads, the most that were tried, so D may be larger."
+        falls = f"the {measure_of(curve.labels)} still falls at {most} heads"
+        reason = f"{falls}, the most that were tried, so D may be larger."
         advice = f"try more heads: {PARAMETER}{min(2 * most, MAX_HEADS)}."
         return replace(nothing, reasons=(reason, advice) if most < MAX_HEADS else (reason,))
     word: VerdictWord = "one head is enough" if dimension == 1 else "retrieval"
     recommended = recommended_heads(dimension, curve)
-    reasons = (_reason(dimension, errors, distances), *_why_more(dimension, recommended, errors))
+    why = _reason(dimension, errors, distances, curve.labels)
+    reasons = (why, *_why_more(dimension, recommended, errors, curve.labels))
     return replace(nothing, dimension=dimension, verdict=word, recommended_heads=recommended, reasons=reasons)
 
 
@@ -329,22 +337,28 @@ def recommended_heads(dimension: int, curve: Curve) -> int:
     return next(heads for heads in from_here if not clearly_above(curve.selected(heads).costs))
 
 
-def _why_more(dimension: int, recommended: int, errors: tuple[Point, ...]) -> tuple[str, ...]:
+def measure_of(labels: bool) -> str:
+    """What the first curve shows."""
+    return "log loss" if labels else "error"
+
+
+def _why_more(dimension: int, recommended: int, errors: tuple[Point, ...], labels: bool) -> tuple[str, ...]:
     """Why more heads are recommended than are needed."""
     if recommended == dimension:
         return ()
     of = {point.heads: point.value for point in errors}
+    holds = f"{dimension} head{'s hold' if dimension > 1 else ' holds'} what must be retrieved"
     return (
-        f"{dimension} head{'s hold' if dimension > 1 else ' holds'} what must be retrieved, but the error "
-        f"is {scientific(of[dimension])} with {dimension} and {scientific(of[recommended])} with "
-        f"{recommended}.",
+        f"{holds}, but the {measure_of(labels)} is {scientific(of[dimension])} with {dimension} and "
+        f"{scientific(of[recommended])} with {recommended}.",
     )
 
 
-def _reason(dimension: int, errors: tuple[Point, ...], distances: tuple[Point, ...]) -> str:
+def _reason(dimension: int, errors: tuple[Point, ...], distances: tuple[Point, ...], labels: bool) -> str:
     place = [point.heads for point in distances].index(dimension)
     if place == 0:
-        return f"its error is {scientific(errors[0].value)}, and more heads bring no significant improvement."
+        lowest = f"its {measure_of(labels)} is {scientific(errors[0].value)}"
+        return f"{lowest}, and more heads bring no significant improvement."
     before, here = distances[place - 1], distances[place]
     return (
         f"from {before.heads} to {here.heads} heads the distance from models with more heads than needed "

@@ -10,7 +10,7 @@ from headcount.report.theme import BESIDE, HEADS, INK, MAIN, Decades, calm, deca
 
 DISTANCE, ERROR, LOSS = "distance from models with many heads", "test error", "test log loss"
 OF_NUMBERS, OF_LABELS = "error, share of the variance", "log loss, share of that of guessing"
-HOLLOW = "hollow: a tenth of the training only"
+HOLLOW = "hollow: first look only"
 MAX_TICKS = 16
 NUMBERS = ("value", "low", "high")
 COLUMNS = ("heads", *NUMBERS, "which", "full")

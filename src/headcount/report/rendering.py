@@ -1,6 +1,7 @@
 """Pages from templates, and charts as files of their own: each opens from disk, without a network."""
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,31 @@ from headcount.results.numbers import scientific
 from headcount.validation import expected
 
 PIXELS_PER_INCH = 192
+# Tags, and what stands between those whose content is no running text.
+NO_TEXT = re.compile(
+    r"(<(?:script\b.*?</script|style\b.*?</style|pre\b.*?</pre|title\b.*?</title)>|<[^>]*>)", re.DOTALL
+)
+WITH_HYPHEN = re.compile(r"\d[\d.,]*e[-+]\d+|(?<![\w-])--[a-z][a-z-]+")
 Chart = alt.LayerChart | alt.HConcatChart | alt.VConcatChart | alt.ConcatChart | alt.Chart
 
 
 def rendered(template: str, **content: Any) -> str:
     """One of the templates, filled; everything that comes from outside is escaped."""
-    return _environment().get_template(template).render(bundle=_bundle(), **content)
+    return with_whole_numbers(_environment().get_template(template).render(bundle=_bundle(), **content))
+
+
+def with_whole_numbers(page: str) -> str:
+    """The page with numbers and options in sentences marked, so that no line ends at a hyphen within one.
+
+    >>> with_whole_numbers("<p>It falls to 4.2e-9.</p><td>4.2e-9</td>")
+    '<p>It falls to <span class="whole">4.2e-9</span>.</p><td>4.2e-9</td>'
+    """
+    pieces = NO_TEXT.split(page)
+    pieces[::2] = (
+        WITH_HYPHEN.sub(r'<span class="whole">\g<0></span>', text) if " " in text.strip() else text
+        for text in pieces[::2]
+    )
+    return "".join(pieces)
 
 
 def facts(frame: pd.DataFrame, *, failed: int) -> list[tuple[str, str]]:
