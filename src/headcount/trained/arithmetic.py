@@ -1,12 +1,15 @@
 """What fewer heads can save at most, by arithmetic alone."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch import Tensor, nn
 
-from headcount.trained.attention import QUERY, VALUE, AttentionBlock
-from headcount.trained.batches import Batch, called, size_of
+from headcount.errors import InvalidInput
+from headcount.trained.attention import QUERY, AttentionBlock
+from headcount.trained.batches import Batch, called
 from headcount.trained.linear import weight_of
 from headcount.validation import check_integer
 
@@ -34,34 +37,53 @@ def saved_at_most(*, heads: int, kept: int, width: int, length: int, feedforward
     return (1 - kept / heads) * attention / (attention + 2 * feedforward)
 
 
-def attention_multiply_adds(block: AttentionBlock, *, queries: int, keys: int) -> int:
+@dataclass(frozen=True)
+class Lengths:
+    """How many sequences the attention of a layer sees of a sample, and how long they are.
+
+    - `sequences`: one, but for layers that attend in windows.
+    """
+
+    sequences: int
+    queries: int
+    keys: int
+
+    @property
+    def tokens(self) -> int:
+        """Of all sequences together."""
+        return self.sequences * self.queries
+
+
+def attention_multiply_adds(block: AttentionBlock, lengths: Lengths) -> int:
     """Of a sample: one for each weight and token, and 2·h·n for each pair of a query and a key.
 
     Pairs that a mask hides are counted, as most kernels compute them.
     """
     joined, shared = block.heads * block.head_dim, block.kv_heads * block.head_dim
     read = [weight_of(each).shape[1] for each in block.projections]
-    of_query, of_value = (read[0], read[0]) if len(read) == 1 else (read[QUERY], read[VALUE])
-    on_queries = queries * joined * (of_query + block.width)
-    return on_queries + keys * 2 * shared * of_value + queries * keys * 2 * joined
+    on_queries = lengths.queries * joined * (read[QUERY] + block.width)
+    on_keys = lengths.keys * 2 * shared * read[-1]
+    return lengths.sequences * (on_queries + on_keys + lengths.queries * lengths.keys * 2 * joined)
 
 
-def lengths_of(
-    model: nn.Module, blocks: Sequence[AttentionBlock], batch: Batch
-) -> tuple[tuple[int, int], ...]:
-    """Of every block, how many queries and keys a sample of this batch has; one pass."""
-    samples = size_of(batch)
-    found: dict[nn.Module, int] = {}
+def lengths_of(model: nn.Module, blocks: Sequence[AttentionBlock], sample: Batch) -> tuple[Lengths, ...]:
+    """Of every block, what it sees of a single sample; one pass."""
+    shapes: dict[nn.Module, tuple[int, ...]] = {}
 
     def note(projection: nn.Module, _: object, made: Tensor) -> None:
-        found[projection] = made.numel() // (made.shape[-1] * samples)
+        shapes[projection] = tuple(made.shape[:-1])
 
-    ends = [(block.projections[0], block.projections[-1]) for block in blocks]
+    ends = [(block.projections[QUERY], block.projections[-1]) for block in blocks]
     hooks = [each.register_forward_hook(note) for each in {each for pair in ends for each in pair}]
     try:
         with torch.no_grad():
-            called(model, batch)
+            called(model, sample)
     finally:
         for hook in hooks:
             hook.remove()
-    return tuple((found.get(query, 0), found.get(value, 0)) for query, value in ends)
+    for block, pair in zip(blocks, ends, strict=True):
+        if any(each not in shapes for each in pair):
+            raise InvalidInput(f"{block.name}: expected to be called for every batch, was not")
+    return tuple(
+        Lengths(prod(shapes[query][:-1]), shapes[query][-1], shapes[value][-1]) for query, value in ends
+    )

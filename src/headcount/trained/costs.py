@@ -23,7 +23,7 @@ class Costs:
     - `multiply_adds`: of all products of matrices and all convolutions in a forward pass, those inside
       attention included; pairs of tokens that a mask hides count too.
     - `attention_multiply_adds`: those of projections and products of attention, by arithmetic.
-    - `tokens`: the most queries that a sample has in any layer.
+    - `tokens`: of a sample, in the layer that sees the most.
     - `cache`: numbers per token that generation keeps: 2 · kv_heads · head_dim, summed over the layers that
       look back alone; 0 where none does.
     """
@@ -58,10 +58,9 @@ def costs_of(model: nn.Module, batch: Batch) -> Costs:
         parameters=sum(weight.numel() for weight in model.parameters()),
         multiply_adds=multiply_adds(readable, sample),
         attention_multiply_adds=sum(
-            attention_multiply_adds(block, queries=queries, keys=keys)
-            for block, (queries, keys) in zip(blocks, lengths, strict=True)
+            attention_multiply_adds(block, each) for block, each in zip(blocks, lengths, strict=True)
         ),
-        tokens=max(queries for queries, _ in lengths),
+        tokens=max(each.tokens for each in lengths),
         cache=sum(_cached(block) for block, keeps in zip(blocks, causal, strict=True) if keeps),
     )
 

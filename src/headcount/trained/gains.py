@@ -11,7 +11,7 @@ from torch import nn
 
 from headcount.trained.batches import Batch, collected, device_of
 from headcount.trained.costs import Costs, costs_of
-from headcount.trained.latency import SECONDS, SIZES, Clock, Latency, latencies
+from headcount.trained.latency import SECONDS, SIZES, Clock, Latency, check_timing, latencies
 
 COLUMNS = ("cost", "before", "after", "ratio")
 COUNTED = {
@@ -46,10 +46,10 @@ class Gains:
     @property
     def sentence(self) -> str:
         """What arithmetic allows, and what the clock says."""
-        timed = [f"{_change(each)} at batch {each.samples}" for each in self.latencies]
+        timed = ", ".join(f"{_change(each)} at batch {each.samples}" for each in self.latencies)
         return (
             f"With {self.before.tokens} tokens, what was removed is {self.allowed:.1%} of the multiply-adds "
-            f"(all of attention: {self.before.attention_share:.1%}). Measured: {', '.join(timed)}."
+            f"(all of attention: {self.before.attention_share:.1%}).{f' Measured: {timed}.' * bool(timed)}"
         )
 
     def ratios(self) -> dict[str, float]:
@@ -101,6 +101,7 @@ def gains(
     - `sizes`: of the batches that are timed.
     - `seconds`: for all timing together.
     """
+    check_timing(whole, small, sizes=sizes, seconds=seconds)
     batch = collected(batches)[0]
     with evaluating(whole), evaluating(small):
         before, after = (costs_of(model, batch) for model in (whole, small))

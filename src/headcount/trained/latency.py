@@ -13,7 +13,7 @@ from torch import nn
 
 from headcount.errors import InvalidInput
 from headcount.trained.batches import Batch, arguments_of, device_of, part_of, size_of
-from headcount.validation import check_integer, check_number, shown
+from headcount.validation import check_integer, check_number
 
 Verdict = Literal["faster", "no gain", "slower"]
 Times = Float[np.ndarray, "round pass"]
@@ -76,11 +76,7 @@ def latencies(
     - `batch`: samples are repeated or left out to make batches of these sizes.
     - `seconds`: in all, in equal parts for every size; a slow model is timed `MIN_ROUNDS` times anyway.
     """
-    sizes = [check_integer("sizes", size, at_least=1) for size in sizes]
-    seconds = check_number("seconds", seconds, above=0.0)
-    device = device_of(whole)
-    if device_of(small) != device:
-        raise InvalidInput(f"small: expected to be on {device} as the whole model is, got {device_of(small)}")
+    check_timing(whole, small, sizes=sizes, seconds=seconds)
     found = []
     for size in sizes:
         passes = [forward_pass(model, resized(batch, size)) for model in (whole, small)]
@@ -88,10 +84,20 @@ def latencies(
             times = by_turns(passes, seconds=seconds / len(sizes), clock=clock)
         except torch.OutOfMemoryError:
             raise InvalidInput(
-                f"sizes: {size} samples at once do not fit in the memory of {device}, got {shown(sizes)}"
+                f"sizes: expected batches that fit in the memory of {device_of(whole)}, got {size} samples"
             ) from None
         found.append(latency_of(times, samples=size, seed=seed))
     return tuple(found)
+
+
+def check_timing(whole: nn.Module, small: nn.Module, *, sizes: Sequence[int], seconds: float) -> None:
+    """Refuse what cannot be timed."""
+    for size in sizes:
+        check_integer("sizes", size, at_least=1)
+    check_number("seconds", seconds, above=0.0)
+    device = device_of(whole)
+    if device_of(small) != device:
+        raise InvalidInput(f"small: expected to be on {device} as the whole model is, got {device_of(small)}")
 
 
 def resized(batch: Batch, size: int) -> Batch:
@@ -153,5 +159,5 @@ def latency_of(times: Times, *, samples: int, seed: int = 0) -> Latency:
     drawn = np.random.default_rng(seed).integers(count, size=(RESAMPLES, count))
     before, after = (np.median(column[drawn], axis=1) for column in times.T)
     low, high = np.quantile(after / before, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
-    medians = np.median(times, axis=0)
-    return Latency(samples, *map(float, medians), float(low), float(high), count)
+    whole, small = np.median(times, axis=0)
+    return Latency(samples, float(whole), float(small), float(low), float(high), count)
