@@ -44,8 +44,8 @@ def _is_causal(model: nn.Module, block: AttentionBlock, batch: Batch, before: Te
         hook.remove()
     if after is None or not later.any():
         return False
-    rises = (after - before).abs().reshape(samples, tokens, -1)[earlier]
-    return float(rises.max()) <= CHANGE * float(before.abs().max())
+    one, other = (each.reshape(samples, tokens, -1)[earlier] for each in (before, after))
+    return float((other - one).abs().max()) <= CHANGE * float(one.abs().max())
 
 
 def _disturb(rows: Tensor, _: nn.Module, __: object, made: Tensor) -> Tensor:

@@ -126,7 +126,8 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def _device(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"CPU, {torch.get_num_threads()} threads" if device.type == "cpu" else str(device)
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} thread{'s' * (threads > 1)}" if device.type == "cpu" else str(device)
 
 
 def _said(ratio: float) -> str:
@@ -136,8 +137,8 @@ def _said(ratio: float) -> str:
 
 
 def _timed(latency: Latency) -> str:
-    interval = f"({latency.low:.3g} to {latency.high:.3g})"
-    return f"{'no gain' if latency.verdict == 'no gain' else f'{latency.ratio:.3g}'} {interval}"
+    said = "no gain" if latency.verdict == "no gain" else f"{latency.ratio:.2f}"
+    return f"{said} ({latency.low:.2f} to {latency.high:.2f})"
 
 
 def _time(seconds: float) -> str:
