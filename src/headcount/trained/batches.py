@@ -125,15 +125,23 @@ def moved(batch: Batch, device: torch.device) -> Batch:
 
 
 def called(model: nn.Module, batch: Batch) -> Any:
-    """What the model makes of a batch: of a tuple the first part is its input, the others are targets."""
+    """What the model makes of a batch."""
+    arguments, named = arguments_of(model, batch)
+    return model(*arguments, **named)
+
+
+def arguments_of(model: nn.Module, batch: Batch) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What the model is called with, where it lies: of a tuple the first part, as the others are targets.
+
+    >>> arguments_of(nn.Linear(1, 1), (torch.zeros(1, 1), "target"))
+    ((tensor([[0.]]),), {})
+    """
     batch = moved(batch, device_of(model))
     if isinstance(batch, tuple):
         batch = batch[0]
-    if isinstance(batch, tuple):
-        return model(*batch)
-    if not isinstance(batch, Mapping):
-        return model(batch)
-    return model(**_taken(model, batch))
+    if isinstance(batch, Mapping):
+        return (), _taken(model, batch)
+    return (batch if isinstance(batch, tuple) else (batch,)), {}
 
 
 def _taken(model: nn.Module, batch: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,8 +39,11 @@ def prepared(model: nn.Module) -> nn.Module:
     return model
 
 
-def attention_blocks(model: nn.Module) -> tuple[AttentionBlock, ...]:
-    """The attention of a model, in the order of its modules; one line where there is none that is usable."""
+def attention_blocks(model: nn.Module, *, whole: bool = True) -> tuple[AttentionBlock, ...]:
+    """The attention of a model, in the order of its modules; one line where there is none that is usable.
+
+    - `whole`: refuse a model that has lost heads before.
+    """
     modules = dict(model.named_modules())
     blocks = []
     for name, module in modules.items():
@@ -51,6 +54,8 @@ def attention_blocks(model: nn.Module) -> tuple[AttentionBlock, ...]:
     if not blocks:
         raise InvalidInput(f"no attention found{_what_there_is(modules)}")
     _refuse_shared(blocks)
+    for block in blocks if whole else ():
+        _refuse_pruned(block)
     return tuple(blocks)
 
 
@@ -68,7 +73,6 @@ def _block(name: str, module: nn.Module, above: nn.Module | None) -> AttentionBl
         block = AttentionBlock(name, layout, module, tuple(projections), output)
         if _fits(block):
             _refuse_extra(block)
-            _refuse_pruned(block)
             return block
     return None
 
