@@ -11,6 +11,7 @@ from headcount.validation import expected
 Count = Annotated[int, Field(ge=1)]
 Head = Annotated[int, Field(ge=0)]
 Places = tuple[tuple[Head, ...], ...]
+METHODS = {"joint": "joint SVD", "procrustes": "Procrustes"}  # the others by their own name
 Cell = str | int | float
 
 
@@ -80,8 +81,30 @@ class Baseline(_Part):
     high: float
 
 
+class Rises(_Part):
+    """On samples that decide, and on others."""
+
+    judged: Rise
+    reported: Rise
+
+
+class Grouped(_Part):
+    """A number of key-value heads in every layer, made in one way."""
+
+    kv_heads: Count
+    method: str
+    refit: bool
+    rise: Rises
+
+    @property
+    def way(self) -> str:
+        """How it was made."""
+        name = METHODS.get(self.method, self.method)
+        return f"{name} + refit" if self.refit else name
+
+
 class Gains(_Part):
-    """Quantities before and after, and by how much they fall."""
+    """Costs before and after, and their ratio."""
 
     rows: tuple[tuple[Cell, Cell, Cell, Cell], ...]
     note: str = ""
@@ -115,8 +138,16 @@ class Inspected(_Part):
     version: str
     command: str = "headcount inspect MODEL DATA"
     baselines: tuple[Baseline, ...] = ()
+    grouped: tuple[Grouped, ...] = ()
     gains: Gains | None = None
     collisions: tuple[Collision, ...] = ()
+
+    @model_validator(mode="after")
+    def _one_curve_for_each_layer(self) -> Self:
+        curves = self.curves.alone
+        if curves and len(curves) != len(self.layers):
+            raise ValueError(f"expected curves for {len(self.layers)} layers, got {len(curves)}")
+        return self
 
     @property
     def places(self) -> dict[str, int]:
@@ -137,16 +168,21 @@ class Shape(_Part):
 
 
 class Keeps(_Part):
-    """The heads that each layer keeps; `groups`: those that share a key-value head."""
+    """The heads that each layer keeps."""
 
     kept: Places
-    groups: tuple[Places | None, ...] | None = None
-    judged: Rise | None = None
 
     @property
     def counts(self) -> tuple[int, ...]:
         """Heads of every layer."""
         return tuple(map(len, self.kept))
+
+
+class Grouping(_Part):
+    """Beside the solutions, with all heads: key-value heads of every layer, and which heads share them."""
+
+    kv_heads: Count
+    groups: tuple[Places, ...] | None = None
 
 
 class Planned(_Part):
@@ -156,13 +192,25 @@ class Planned(_Part):
     layers: tuple[Shape, ...]
     uniform: Keeps
     free: Keeps
+    grouped: Grouping | None = None
 
     @model_validator(mode="after")
     def _one_list_for_each_layer(self) -> Self:
-        for solution in (self.uniform, self.free):
-            if len(solution.kept) != len(self.layers):
-                raise ValueError(f"expected heads for {len(self.layers)} layers, got {len(solution.kept)}")
+        groups = None if self.grouped is None else self.grouped.groups
+        for each in (self.uniform.kept, self.free.kept, *([groups] if groups else [])):
+            if len(each) != len(self.layers):
+                raise ValueError(f"expected heads for {len(self.layers)} layers, got {len(each)}")
         return self
+
+    @property
+    def all_kept(self) -> Keeps:
+        """The whole model."""
+        return Keeps(kept=tuple(tuple(range(shape.heads)) for shape in self.layers))
+
+    @property
+    def all_stay(self) -> bool:
+        """Whether no solution removes any head."""
+        return self.free.counts == self.uniform.counts == self.all_kept.counts
 
 
 def read(inspection: Mapping[str, Any], plan: Mapping[str, Any]) -> tuple[Inspected, Planned]:

@@ -1,13 +1,13 @@
 """The page of an inspection, from inspect.json and plan.json alone."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from headcount.errors import InvalidInput
 from headcount.report.heads_map import heads_map
-from headcount.report.inspected import Collision, Inspected, Planned, Rise, read
+from headcount.report.inspected import Collision, Grouped, Inspected, Planned, Rise, Solved, Step, read
 from headcount.report.inspection_charts import (
     COLOURS,
     FREE,
@@ -17,7 +17,8 @@ from headcount.report.inspection_charts import (
     rise_of,
     whole_chart,
 )
-from headcount.report.rendering import duration, rendered
+from headcount.report.rendering import Chart, duration, rendered
+from headcount.report.theme import MAIN
 from headcount.results.files import write_whole
 from headcount.validation import expected
 
@@ -55,14 +56,13 @@ def render_inspection(inspection: Mapping[str, Any], plan: Mapping[str, Any], *,
         measured=rise_of(found.measure),
         whole=whole_chart(found).to_dict(),
         beyond=Whole.of(found).beyond,
-        measured_again=any(solved.reported for solved in (found.free, found.uniform)),
+        all_stay=planned.all_stay,
         layers=[chart.to_dict() for chart in layer_charts(found)],
-        maps=[
-            heads_map(planned, getattr(planned, name), name=name, colour=COLOURS[name]).to_dict()
-            for name in (FREE, UNIFORM)
-        ],
-        grouped=any(shape.kv_heads < shape.heads for shape in planned.layers),
-        sharing=any(solution.groups for solution in (planned.uniform, planned.free)),
+        maps=[chart.to_dict() for chart in maps(planned)],
+        sharing=any(shape.kv_heads < shape.heads for shape in planned.layers),
+        grouping=planned.grouped,
+        ways=list(dict.fromkeys(each.way for each in found.grouped)),
+        grouped=grouped_rows(found),
         edited=_edited(found, planned),
         collisions=[(place_of(each, found), each) for each in found.collisions],
         plan_file=plan_file,
@@ -73,10 +73,18 @@ def render_inspection(inspection: Mapping[str, Any], plan: Mapping[str, Any], *,
 
 def key_numbers(found: Inspected) -> list[tuple[str, str, str]]:
     """Of each: what it is, the number, and a remark."""
-    numbers = []
-    for name, solved in ((FREE, found.free), (UNIFORM, found.uniform)):
-        rise = "" if solved.reported is None else f"{found.measure} {told(solved.reported)}"
-        numbers.append((f"can go, {name}", f"{found.heads - solved.heads} of {found.heads}", rise))
+    numbers = [
+        (
+            f"can go, {name}",
+            gone(solved, curve, found),
+            "" if rise is None else f"{found.measure} {told(rise)}",
+        )
+        for name, solved, curve in (
+            (FREE, found.free, found.curves.free),
+            (UNIFORM, found.uniform, found.curves.uniform),
+        )
+        for rise in [solved.reported if solved.heads < found.heads else None]
+    ]
     alone = [layer.needed for layer in found.layers if layer.needed is not None]
     if alone:
         each = f"{min(alone)}" if min(alone) == max(alone) else f"{min(alone)} to {max(alone)}"
@@ -85,6 +93,30 @@ def key_numbers(found: Inspected) -> list[tuple[str, str, str]]:
         numbers.append(("a layer needs, alone", f"{each} of {of}", f"{len(found.layers)} layers"))
     numbers.append(("tolerance", f"{found.tolerance:g}", f"{found.samples:,} samples"))
     return numbers
+
+
+def maps(plan: Planned) -> Iterator[Chart]:
+    """Of both solutions; and of the whole model, where its heads are to share key-value heads."""
+    whole, grouped = plan.all_kept, plan.grouped
+    for name, solution in ((FREE, plan.free), (UNIFORM, plan.uniform)):
+        title = f"{name} keeps {sum(solution.counts)} of {sum(whole.counts)}"
+        yield heads_map(plan, solution, title=title, colour=COLOURS[name])
+    if grouped is not None and grouped.groups is not None:
+        title = f"grouped: {grouped.kv_heads} key-value heads a layer"
+        yield heads_map(plan, whole, title=title, colour=MAIN, groups=grouped.groups)
+
+
+def grouped_rows(found: Inspected) -> list[tuple[int, dict[str, Grouped]]]:
+    """A row for each number of key-value heads, the largest first, by the way in which it was made."""
+    counts = sorted({each.kv_heads for each in found.grouped}, reverse=True)
+    return [(count, {each.way: each for each in found.grouped if each.kv_heads == count}) for count in counts]
+
+
+def gone(solved: Solved, curve: Sequence[Step], found: Inspected) -> str:
+    """How many heads can go; where none did, the first step tells whether only noise forbids it."""
+    removed = found.heads - solved.heads
+    noisy = any(step.judged.low <= 0 for step in curve if step.heads < found.heads)
+    return "cannot tell" if not removed and noisy else f"{removed} of {found.heads}"
 
 
 def told(rise: Rise) -> str:

@@ -51,7 +51,11 @@ class Whole:
         return cls(
             losses,
             (losses.curve(UNIFORM, found.curves.uniform), losses.curve(FREE, found.curves.free)),
-            [losses.point(name, each.heads, each.reported) for name, each in solved if each.reported],
+            [
+                losses.point(name, each.heads, each.reported)
+                for name, each in solved
+                if each.reported is not None and each.heads < found.heads
+            ],
             [
                 losses.point(each.name, each.heads, rise)
                 for each, rise in zip(found.baselines, others, strict=True)
@@ -91,7 +95,9 @@ def layer_charts(found: Inspected) -> Iterator[alt.LayerChart]:
     """For each layer while the others stay whole, all with the same vertical axis."""
     steps = [step.judged for curve in found.curves.alone for step in curve]
     losses = Losses.of(steps, found.tolerance, most=MAX_RISE, ticks=3)
-    for place, (layer, curve) in enumerate(zip(found.layers, found.curves.alone, strict=False)):
+    for place, (layer, curve) in enumerate(
+        zip(found.layers, found.curves.alone, strict=bool(found.curves.alone))
+    ):
         yield _layer_chart(f"layer {place}", layer, curve, losses)
 
 

@@ -118,7 +118,7 @@ class LossPanel:
 
     def ends(self, points: Sequence[Point]) -> list[alt.Chart]:
         """Diamonds with bars: measured on other samples than the curve."""
-        look = {"shape": "diamond", "size": 150, "filled": True, "stroke": "white", "strokeWidth": 1}
+        look = {"shape": "diamond", "size": 90, "filled": True, "stroke": "white", "strokeWidth": 1}
         return [self.bars(points, width=5), self._marked(points, **look)] if points else []
 
     def tolerance(self, *, written: bool) -> list[alt.Chart]:
@@ -159,7 +159,9 @@ def head_axis(first: int, last: int, *, ticks: int, title: str | None) -> alt.X:
         "heads:Q",
         title=title,
         scale=alt.Scale(domain=[first, last], nice=False, padding=10),
-        axis=alt.Axis(values=list(range(last, first - 1, -stride))[::-1], format="d", grid=False),
+        axis=alt.Axis(
+            values=list(range(last, first - 1, -stride))[::-1], format="d", grid=False, labelSeparation=8
+        ),
     )
 
 

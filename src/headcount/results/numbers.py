@@ -34,11 +34,14 @@ def fold(before: float, after: float) -> str:
 def quantity(value: str | float) -> str:
     """Three digits, with M and G for millions and thousands of millions; texts stay as they are.
 
-    >>> quantity(22_713_216), quantity(4096), quantity(12.34567), quantity("no gain")
-    ('22.7M', '4,096', '12.3', 'no gain')
+    >>> quantity(22_713_216), quantity("2,750,000,000"), quantity(12.34567), quantity("no gain")
+    ('22.7M', '2.75G', '12.3', 'no gain')
     """
     if isinstance(value, str):
-        return value
+        digits = value.replace(",", "")
+        if not (digits.isascii() and digits.isdecimal()):
+            return value
+        value = int(digits)
     for power, letter in ((9, "G"), (6, "M")):
         if abs(value) >= 10**power:
             return f"{float(f'{value:.2e}') / 10**power:,g}{letter}"
