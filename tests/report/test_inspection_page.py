@@ -181,11 +181,11 @@ def set_at(content, path, value):
         (0, ("tolerance",), 0, "inspect.json: tolerance: "),
         (0, ("sentence",), None, "inspect.json: sentence: "),
         (0, ("layers", 1, "rise"), float("nan"), "inspect.json: layers.1.rise: "),
-        (0, ("curves", "alone"), [[]], "inspect.json: Value error, expected curves for 4 layers, got 1"),
+        (0, ("curves", "alone"), [[]], "inspect.json: expected curves for 4 layers, got 1"),
         (0, ("layers", 0, "heads"), 5, "plan.json: expected layers of [5, 6, "),
         (0, ("gains",), {"rows": [["parameters"]]}, "inspect.json: gains.rows.0"),
         (1, ("free",), {}, "plan.json: free.kept: "),
-        (1, ("uniform", "kept"), [[0]], "plan.json: Value error, expected heads for 4 layers, got 1"),
+        (1, ("uniform", "kept"), [[0]], "plan.json: expected heads for 4 layers, got 1"),
     ],
 )
 def test_damaged_files_are_one_line(file, path, value, said):

@@ -227,7 +227,5 @@ def _checked(kind: type[Kind], name: str, content: Mapping[str, Any]) -> Kind:
         return kind.model_validate(content)
     except ValidationError as problem:
         first = problem.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise InvalidInput(
-            f"{name}: {place}: {first['msg']}" if place else f"{name}: {first['msg']}"
-        ) from None
+        place, said = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+        raise InvalidInput(": ".join(part for part in (name, place, said) if part)) from None

@@ -70,9 +70,9 @@ class Losses:
 
 @dataclass(frozen=True, eq=False)
 class LossPanel:
-    """Marks on one pair of axes; without `colours`, all marks have one `colour`.
+    """Marks on one pair of axes.
 
-    - `colours`, `shapes`: of what the points are of.
+    - `losses`, `heads`: the axes; `colour`, `shape`: one for all points, or a scale of what they are of.
     """
 
     losses: Losses
