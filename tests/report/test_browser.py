@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from believable import believable_frame, diverge, in_cell
 from believable_estimate import write_believable_page
+from believable_inspection import FULL, believable_inspection
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
+from headcount.report.inspection import write_inspection
 from headcount.report.page import write_page
 from headcount.report.plan_chart import write_plan
 from headcount.theory.model_config import model_config
@@ -161,9 +163,22 @@ def estimate_of_labels(path: Path) -> None:
     write_believable_page(path, labels=True, length=200)
 
 
+def inspection(path: Path) -> None:
+    write_inspection(*believable_inspection(entries=FULL), path, plan_file=f"{'a-long-folder/' * 9}plan.json")
+
+
+def inspection_of_many_heads(path: Path) -> None:
+    groups = [[list(range(start, start + 8)) for start in range(0, 32, 8)]] * 6
+    grouped = {"kv_heads": 4, "groups": groups}
+    files = believable_inspection(layers=6, heads=32, kv_heads=8, measure="metric", grouped=grouped)
+    write_inspection(*files, path, plan_file="plan.json")
+
+
 PAGES = {
     "estimate": (write_believable_page, "chart-attention-3"),
     "estimate of labels": (estimate_of_labels, "chart-attention-3"),
+    "inspection": (inspection, "chart-map-2"),
+    "inspection of many heads": (inspection_of_many_heads, "chart-map-3"),
     "plan": (plan_of_depths, "chart-constructed"),
     "plan of a model": (plan_of_model, "chart-constructed"),
 }
@@ -185,6 +200,18 @@ def test_nothing_scrolls_sideways_or_is_cut_off(browser: Browser, write, last, w
     assert opened.page.evaluate(HIDDEN) == []
     assert opened.complaints == [] and opened.requests == [(tmp_path / "page.html").as_uri()]
     opened.page.context.close()
+
+
+def test_layers_stand_two_in_a_row_in_a_narrow_window_and_more_in_a_wide_one(browser, tmp_path):
+    inspection(tmp_path / "page.html")
+    for width, in_a_row in ((400, 2), (1400, 4)):
+        opened = open_page(browser, tmp_path / "page.html", width=width, last="chart-map-2")
+        boxes = [box.bounding_box() for box in opened.page.locator(".multiples svg").all()]
+        assert len(boxes) == 12 and len({round(box["x"]) for box in boxes}) == in_a_row
+        summary = opened.page.locator("summary")
+        summary.click()
+        assert "upper bound" in opened.page.locator("details p").inner_text()
+        opened.page.context.close()
 
 
 def test_attention_maps_are_stacked_in_a_narrow_window_and_side_by_side_in_a_wide_one(browser, tmp_path):

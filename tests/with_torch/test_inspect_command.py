@@ -34,8 +34,13 @@ def test_it_prints_the_answer_and_writes_the_plan(mine, tmp_path, called, capsys
     assert called("inspect", f"{mine}:model", f"{mine}:data", "--out", out, "--tolerance", 1e-4) == 0
     printed = capsys.readouterr()
     assert "12 of 24 heads can go" in printed.out and "layer 1 of 3" in printed.err
-    assert max(map(len, printed.out.splitlines()[:-1])) <= 80
+    assert max(map(len, printed.out.splitlines()[:-2])) <= 80
     assert read_plan(out).free.heads == 12
+    page = (out / "report.html").read_text()
+    assert "12 of 24 heads can go" in page and f"headcount shrink {out}/plan.json" in page
+    assert f"headcount inspect {mine}:model {mine}:data --out {out} --tolerance 0.0001" in page
+    assert called("report", out) == 0
+    assert (out / "report.html").read_text() == page
 
 
 def test_as_json_it_prints_nothing_else(mine, tmp_path, called, capsys):

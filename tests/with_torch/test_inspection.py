@@ -50,9 +50,24 @@ def test_what_is_saved_is_what_was_found(found, tmp_path):
     assert {name.partition(".")[0] for name in tensors} == {"uniform", "free"}
 
 
-def test_a_notebook_shows_the_answer_and_the_layers(found):
-    page = found._repr_html_()
-    assert "12 of 24 heads can go" in page and page.count("<tr") == 4
+def test_a_notebook_shows_the_answer_and_the_curves(found):
+    shown = found._repr_html_()
+    assert "12 of 24 heads can go" in shown and shown.count("<svg") == 1
+    assert "KL divergence from the whole model" in shown and "NaN" not in shown
+
+
+def test_the_curve_of_a_layer_goes_down_to_what_it_needs(found):
+    for curve, layer in zip(found.to_json()["curves"]["alone"], found.layers, strict=True):
+        heads = [step["heads"] for step in curve]
+        assert heads[0] == 8 and heads == sorted(heads, reverse=True)
+        passed = [step["heads"] for step in curve if step["judged"]["high"] <= found.plan.tolerance]
+        assert min(passed) == layer.needed
+
+
+def test_the_page_is_one_file(found, tmp_path):
+    page = found.report(tmp_path / "page.html")
+    assert page == tmp_path / "page.html" and found.sentence in page.read_text()
+    assert f"headcount shrink {tmp_path}/plan.json" in page.read_text()
 
 
 def test_the_plan_knows_its_model(found):

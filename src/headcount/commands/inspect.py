@@ -1,7 +1,10 @@
 """`headcount inspect`: how many heads does a trained model need, and which can go?"""
 
 import json
+import shlex
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,10 +51,11 @@ def inspect(
     Removes heads of a copy, refits what is left to what the whole model writes,
     and goes on as long as the loss on held-out samples stays within --tolerance.
     Without --loss or --metric, that is the distance from the whole model's own
-    outputs, and DATA needs no labels. Writes inspect.json and an editable plan.json.
+    outputs, and DATA needs no labels. Writes report.html, inspect.json and an editable plan.json.
     """
     needed("torch", extra="torch", purpose="inspecting a trained model")
     from headcount.results.files import check_writable
+    from headcount.trained.inspection import PLAN, REPORT
     from headcount.trained.inspection import inspect as inspected
     from headcount.trained.source import load_batches, load_model, on_device, own_function
 
@@ -73,12 +77,22 @@ def inspect(
         seed=seed,
         progress=None if as_json else _say,
     )
+    options = {"out": out, "tolerance": tolerance, "loss": loss, "metric": metric, "distance": distance}
+    found = replace(found, command=_command(model, data, {**options, "device": device, "seed": seed or None}))
     found.save(out)
+    page = found.report(out / REPORT)
     if as_json:
         print(json.dumps(found.to_json(), indent=2, allow_nan=False))
         return
     _show(found)
-    print(f"Plan: {out / 'plan.json'}")
+    print(f"Plan: {out / PLAN}")
+    print(f"Page: {page}")
+
+
+def _command(model: str, data: str, options: Mapping[str, object]) -> str:
+    """What repeats the inspection."""
+    given = [f"--{name} {shlex.quote(str(value))}" for name, value in options.items() if value is not None]
+    return " ".join(["headcount inspect", shlex.quote(model), shlex.quote(data), *given])
 
 
 def _say(line: str) -> None:

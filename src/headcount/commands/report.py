@@ -25,6 +25,9 @@ def report(
     """Make the page of a sweep again, from the results alone."""
     from headcount.results.store import Store
 
+    if os.path.exists(folder / "inspect.json"):  # noqa: PTH110  # unlike a path's own, it takes any name
+        _report_inspection(folder, as_json=as_json)
+        return
     _refuse_data(folder)
     store = Store(folder)
     refuse_estimate(store)
@@ -34,6 +37,20 @@ def report(
         command=f"headcount report {shlex.quote(str(folder))}",
         as_json=as_json,
     )
+
+
+def _report_inspection(folder: Path, *, as_json: bool) -> None:
+    """The page of a trained model, from inspect.json and plan.json alone."""
+    from headcount.report.inspection import read_json, write_inspection
+    from headcount.trained.plan import read_plan
+
+    inspection, plan, page = read_json(folder / "inspect.json"), read_plan(folder), folder / "report.html"
+    write_inspection(inspection, plan.to_json(), page, plan_file=shlex.quote(str(folder / "plan.json")))
+    if as_json:
+        print(json.dumps({"sentence": inspection["sentence"], "page": str(page)}, indent=2))
+        return
+    print(inspection["sentence"])
+    print(f"Page: {page}")
 
 
 def _refuse_data(path: Path) -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 import vl_convert
 
 from headcount.results.files import write_whole
-from headcount.results.numbers import scientific
+from headcount.results.numbers import quantity, scientific
 from headcount.validation import expected
 
 PIXELS_PER_INCH = 192
@@ -83,7 +83,7 @@ def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("headcount.report"), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters["scientific"] = scientific
+    environment.filters |= {"scientific": scientific, "quantity": quantity}
     # NaN is no JSON: better no page than one whose charts stay empty.
     environment.policies["json.dumps_kwargs"] = {
         "allow_nan": False,

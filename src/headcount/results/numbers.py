@@ -39,3 +39,20 @@ def fold(before: float, after: float) -> str:
         return "more than a million-fold"
     ratio = float(f"{before / after:.1e}") if after else 1.0
     return f"{ratio:.1f}-fold" if ratio < 10 else f"{ratio:,.0f}-fold"
+
+
+def quantity(value: str | float) -> str:
+    """Three digits, with M and G for millions and thousands of millions; texts stay as they are.
+
+    >>> quantity(22_713_216), quantity("2,750,000,000"), quantity(12.34567), quantity("no gain")
+    ('22.7M', '2.75G', '12.3', 'no gain')
+    """
+    if isinstance(value, str):
+        digits = value.replace(",", "")
+        if not (digits.isascii() and digits.isdecimal()):
+            return value
+        value = int(digits)
+    for power, letter in ((9, "G"), (6, "M")):
+        if abs(value) >= 10**power:
+            return f"{float(f'{value:.2e}') / 10**power:,g}{letter}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

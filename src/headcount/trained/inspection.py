@@ -1,6 +1,7 @@
 """How many heads a trained model needs: the one call, and what it returns."""
 
 import json
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,7 +15,7 @@ import numpy as np
 from headcount.errors import InvalidInput
 from headcount.extras import needed
 from headcount.results.files import check_writable, write_whole
-from headcount.trained.descent import Descent
+from headcount.trained.descent import Descent, Step
 from headcount.trained.plan import SOLUTIONS, LayerShape, Name, Plan, Solution
 from headcount.trained.summary import LayerCount, layer_counts, sentence_of
 from headcount.validation import check_integer, check_number
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from headcount.trained.effect import Own
 
 PLAN, INSPECTION, PROJECTIONS = "plan.json", "inspect.json", "projections.safetensors"
+REPORT, CHART_WIDTH = "report.html", 480
 Projections = list[tuple[np.ndarray, np.ndarray | None]]
 
 
@@ -39,6 +41,7 @@ class Inspection:
     - `plan`: the heads to keep; both of its solutions can be applied.
     - `layers`: what each layer needs, with an interval.
     - `sentence`: the answer.
+    - `command`: what repeats it, for the page.
     """
 
     plan: Plan
@@ -49,6 +52,7 @@ class Inspection:
     projections: dict[Name, Projections] = field(repr=False)
     samples: int
     seconds: float
+    command: str = "hc.inspect(model, batches)"
 
     @cached_property
     def frame(self) -> "pd.DataFrame":
@@ -73,12 +77,25 @@ class Inspection:
             "heads": self.plan.heads,
             **{name: self._solution(self.plan.solution(name)) for name in SOLUTIONS},
             "layers": [layer.to_row() for layer in self.layers],
-            "curves": {name: _curve(getattr(self.counted, name)) for name in SOLUTIONS},
+            "curves": {
+                **{name: _curve(getattr(self.counted, name)) for name in SOLUTIONS},
+                "alone": [_curve(descent, place) for place, descent in enumerate(self.counted.layers)],
+            },
             "ways_to_choose": self.counted.ways,
             "samples": self.samples,
             "seconds": round(self.seconds, 1),
             "version": __version__,
+            "command": self.command,
         }
+
+    def report(self, path: Path | str) -> Path:
+        """Write the page, which opens in any browser, to this file."""
+        from headcount.report.inspection import write_inspection
+
+        path = Path(path)
+        plan_file = shlex.quote(str(path.with_name(PLAN)))
+        write_inspection(self.to_json(), self.plan.to_json(), path, plan_file=plan_file)
+        return path
 
     def save(self, folder: Path | str) -> Path:
         """Write inspect.json, plan.json and the refitted projections into a folder."""
@@ -114,9 +131,14 @@ class Inspection:
         return f"Inspection: {self.sentence}"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the answer and the layers."""
-        table = self.frame.drop(columns=["kept"]).to_html(index=False, float_format="{:.3g}".format, border=0)
-        return f"<p>{escape(self.sentence)}</p>{table}"
+        """For notebooks: the answer, and the curves that decide it as a picture."""
+        from headcount.report.inspected import read
+        from headcount.report.inspection_charts import whole_chart
+        from headcount.report.rendering import WRITERS
+
+        found, _ = read(self.to_json(), self.plan.to_json())
+        picture = WRITERS[".svg"](whole_chart(found).properties(width=CHART_WIDTH))
+        return f"<p>{escape(self.sentence)}</p>{picture.decode()}"
 
 
 def inspect(
@@ -203,17 +225,20 @@ def _check_callable(**given: Callable[..., Any] | None) -> None:
             raise InvalidInput(f"{name}: expected a function of outputs and batch, got {type(each).__name__}")
 
 
-def _curve(descent: Descent) -> list[dict[str, Any]]:
-    """Loss against heads, as far as the judge was asked."""
+def _curve(descent: Descent, layer: int | None = None) -> list[dict[str, Any]]:
+    """Loss against heads, those of one layer or of all, as far as the judge was asked."""
     steps = sorted(descent.steps.values(), key=lambda step: -step.heads)
     return [
         {
-            "heads": step.heads,
-            "counts": list(step.counts),
+            **(_of_all(step) if layer is None else {"heads": step.counts[layer]}),
             "judged": step.judged.to_json(),
         }
         for step in steps
     ]
+
+
+def _of_all(step: Step) -> dict[str, Any]:
+    return {"heads": step.heads, "counts": list(step.counts)}
 
 
 def _write(path: Path, content: bytes) -> None:
