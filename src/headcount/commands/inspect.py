@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headcount.commands.bars import DistilProgress
 from headcount.commands.options import AsJson
 from headcount.extras import needed
 
@@ -40,6 +41,14 @@ def inspect(
     device: Annotated[
         str | None, typer.Option(help="Where the model runs, such as cuda.", show_default="cuda if there")
     ] = None,
+    distil: Annotated[
+        float | None,
+        typer.Option(
+            help="Train each plan towards the whole model for so many seconds.",
+            metavar="SECONDS",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split of the samples.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -63,16 +72,19 @@ def inspect(
     network = on_device(load_model(model), device)
     kind = next((each.dtype for each in network.parameters() if each.is_floating_point()), None)
     batches = load_batches(data, model=model, kind=kind)
-    found = inspected(
-        network,
-        batches,
-        own["loss"],
-        own["metric"],
-        tolerance=tolerance,
-        distance=distance,
-        seed=seed,
-        progress=None if as_json else _say,
-    )
+    with DistilProgress(shown=not as_json) as bars:
+        found = inspected(
+            network,
+            batches,
+            own["loss"],
+            own["metric"],
+            tolerance=tolerance,
+            distance=distance,
+            distil=distil,
+            seed=seed,
+            progress=None if as_json else _say,
+            distilling=bars.note,
+        )
     found.save(out)
     if as_json:
         print(json.dumps(found.to_json(), indent=2, allow_nan=False))
@@ -104,6 +116,7 @@ def _show(found: "Inspection") -> None:
     solutions: dict[str, Any] = {"uniform": found.plan.uniform, "free": found.plan.free}
     show_lines(
         f"The {name} plan keeps {each.heads} of {found.plan.heads} heads; {found.plan.measure} rises by "
-        f"{each.reported} on samples that decided nothing."
+        f"{each.reported} on samples that decided nothing"
+        f"{'' if each.recovered is None else f', after distillation by {each.recovered}'}."
         for name, each in solutions.items()
     )

@@ -25,7 +25,7 @@ CLIP = 1.0
 CHECKS = 10  # looks at the held-out part
 HELD_OUT, MAX_HELD_OUT = 1 / 8, 256  # share of the samples, and how many do at most
 NOTES = 50  # calls of `progress`
-STREAMS = 1.0  # weight of the layers' residual streams beside the outputs
+STREAMS = 10.0  # weight of the layers' residual streams beside the outputs
 MIN_SAMPLES = 2  # one to train on and one to hold out
 
 # The share of the budget that is used up, and the best distance on the held-out part so far.

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from headcount.errors import HeadcountError, InvalidInput
 from headcount.extras import needed
-from headcount.trained.batches import Batch
+from headcount.trained.batches import TEXT, Batch
 from headcount.validation import expected, shown
 
 BATCH = 32
@@ -220,4 +220,4 @@ def _tokenized(tokenizer: Any, lines: Sequence[dict[str, Any]]) -> Batch:
         return_tensors="pt",
     )
     labels = {"labels": torch.tensor([line["labels"] for line in lines])} if "labels" in lines[0] else {}
-    return {**batch, **labels}
+    return {**batch, **labels, TEXT: [line["text"] for line in lines]}

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from headcount.trained.attention import AttentionBlock
 from headcount.trained.batches import Batch, real_tokens, size_of
 from headcount.trained.discovery import attention_blocks
 from headcount.trained.residual import first_tensor, residual_sources
@@ -20,12 +19,11 @@ class Streams:
     def __init__(self, whole: nn.Module, small: nn.Module, batch: Batch) -> None:
         blocks = attention_blocks(whole)
         paths = {module: name for name, module in whole.named_modules()}
-        sources = [
-            None if each is None else paths[each] for each in residual_sources(whole, blocks, batch)
-        ]
+        sources = [None if each is None else paths[each] for each in residual_sources(whole, blocks, batch)]
+        # By their paths: with heads removed, a module may no longer look like attention.
+        outputs = [paths[block.output] for block in blocks]
         self.names = [block.name for block in blocks]
-        self._whole = _Tap(whole, blocks, sources)
-        self._small = _Tap(small, attention_blocks(small), sources)
+        self._whole, self._small = (_Tap(model, outputs, sources) for model in (whole, small))
 
     @contextmanager
     def tapped(self) -> Iterator[None]:
@@ -54,10 +52,8 @@ class Streams:
 class _Tap:
     """What the layers of one model wrote in its latest pass."""
 
-    def __init__(
-        self, model: nn.Module, blocks: Sequence[AttentionBlock], sources: Sequence[str | None]
-    ) -> None:
-        self.blocks = blocks
+    def __init__(self, model: nn.Module, outputs: Sequence[str], sources: Sequence[str | None]) -> None:
+        self.outputs = [model.get_submodule(name) for name in outputs]
         self.sources = [None if name is None else model.get_submodule(name) for name in sources]
         self.written: dict[int, Tensor] = {}
         self.into: dict[int, Tensor] = {}
@@ -65,8 +61,8 @@ class _Tap:
     def hooks(self) -> list[Any]:
         """On every layer and what it writes into."""
         found: list[Any] = []
-        for layer, (block, source) in enumerate(zip(self.blocks, self.sources, strict=True)):
-            found.append(block.output.register_forward_hook(partial(self._note_written, layer)))
+        for layer, (output, source) in enumerate(zip(self.outputs, self.sources, strict=True)):
+            found.append(output.register_forward_hook(partial(self._note_written, layer)))
             if source is not None:
                 note = partial(self._note_into, layer)
                 found.append(source.register_forward_pre_hook(note, with_kwargs=True))
@@ -74,7 +70,7 @@ class _Tap:
 
     def streams(self) -> list[Tensor]:
         """[..., token, number] of every layer."""
-        return [self.written[layer] + self.into.get(layer, 0) for layer in range(len(self.blocks))]
+        return [self.written[layer] + self.into.get(layer, 0) for layer in range(len(self.outputs))]
 
     def _note_written(self, layer: int, _: nn.Module, __: Any, written: Tensor) -> None:
         self.written[layer] = written
