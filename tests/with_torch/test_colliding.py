@@ -106,7 +106,9 @@ def test_all_distances_are_those_of_the_answers(name, kind):
     whole = prepared(model_of(name))
     given = [batch_of(name, samples=5, seed=seed) for seed in range(2)]
     found = Answers.of(whole, given, kind=kind)
-    values = torch.cat([each.reshape(5, -1, each.shape[-1]) for each in Measure.of(whole, given, kind=kind).answers])
+    values = torch.cat(
+        [each.reshape(5, -1, each.shape[-1]) for each in Measure.of(whole, given, kind=kind).answers]
+    )
     wanted = [
         (distance(kind, values[[i]], values[[j]]) + distance(kind, values[[j]], values[[i]])).item() / 2
         for i in range(10)

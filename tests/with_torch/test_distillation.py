@@ -89,7 +89,7 @@ def test_a_whole_model_is_not_distilled():
 
 @pytest.mark.parametrize("seconds", [0, -1, float("inf")])
 def test_a_budget_of_nothing_is_one_line(seconds):
-    with pytest.raises(InvalidInput, match="^distil: expected a finite number > 0, got .*$"):
+    with pytest.raises(InvalidInput, match=r"^distil: expected a finite number > 0, got .*$"):
         hc.inspect(model_of("bert"), GIVEN, distil=seconds)
 
 
@@ -102,7 +102,7 @@ def test_outputs_that_have_no_distance_are_one_line():
         def forward(self, input_ids):
             return {"own": self.inner(input_ids).logits}
 
-    with pytest.raises(InvalidInput, match="^distil: model: expected outputs with logits") as refusal:
+    with pytest.raises(InvalidInput, match=r"^distil: model: expected outputs with logits") as refusal:
         hc.inspect(Own(), GIVEN, loss=lambda outputs, _: outputs["own"][:, 0], tolerance=1.0, distil=1)
     assert "\n" not in str(refusal.value)
 
@@ -143,5 +143,5 @@ def test_files_that_are_no_weights_are_refused(tmp_path):
 
 def test_weights_of_other_shapes_are_refused():
     model = model_of("bert")
-    with pytest.raises(InvalidInput, match="weights: .*: expected the shape .*, got None"):
+    with pytest.raises(InvalidInput, match=r"weights: .*: expected the shape .*, got None"):
         set_weights(model, {})

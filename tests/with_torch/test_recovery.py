@@ -99,9 +99,14 @@ def test_the_seed_decides_what_is_drawn():
     assert same(one, two) and not same(one, other)
 
 
-def test_half_precision_models_come_back_in_half_precision():
-    whole = prepared(model_of("bert")).to(torch.bfloat16)
-    small, given = cut(whole), given_of("bert")
+@pytest.mark.parametrize("name", ["bert", "vit"])
+def test_half_precision_models_come_back_in_half_precision(name):
+    whole = prepared(model_of(name)).to(torch.bfloat16)
+    given = [
+        {key: part.to(torch.bfloat16) if part.is_floating_point() else part for key, part in batch.items()}
+        for batch in given_of(name)
+    ]
+    small = cut(whole)
     measure = Measure.of(whole, given)
     found = recovered(whole, small, given, steps=30)
     assert {each.dtype for each in found.parameters()} == {torch.bfloat16}

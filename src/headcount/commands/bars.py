@@ -7,7 +7,7 @@ from headcount.results.numbers import scientific
 
 
 class DistilProgress(Progress):
-    """A bar for each solution that is distilled, with its distance so far; where there is no terminal, none."""
+    """A bar for each solution that is distilled, with its distance so far; none without a terminal."""
 
     def __init__(self, *, shown: bool) -> None:
         console = Console(stderr=True)

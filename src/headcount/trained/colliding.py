@@ -1,4 +1,4 @@
-"""Two samples that a layer with one head too few no longer tells apart, and that the whole model answers apart.
+"""Two samples that a model tells apart, and that it answers alike once a layer has one head too few.
 
 A model whose answers for two samples coincide has lost what tells them apart, whichever way it went through
 its layers. What a single layer writes does not show that: the residual stream carries both samples past it.
@@ -73,8 +73,10 @@ def collisions_of(
         pair = furthest_of_nearest(Answers.of(cut, batches, kind=kind), whole)
         if pair is None:
             continue
-        shown = (shown_sample(batches, each) for each in (pair.first, pair.second))
-        found.append(Collision(layer.shape.name, counts[place], *shown, pair.representation, pair.output))
+        first, second = (shown_sample(batches, each) for each in (pair.first, pair.second))
+        found.append(
+            Collision(layer.shape.name, counts[place], first, second, pair.representation, pair.output)
+        )
     return tuple(found)
 
 
@@ -162,6 +164,4 @@ def furthest_of_nearest(cut: Answers, whole: Answers, *, near: float = NEAR) -> 
     nearest = np.argpartition(represented, count - 1)[:count]
     best = nearest[answered[nearest].argmax()]
     first, second = (int(each[best]) for each in np.triu_indices(len(cut), 1))
-    return Pair(
-        first, second, float(represented[best] / spreads[0]), float(answered[best] / spreads[1])
-    )
+    return Pair(first, second, float(represented[best] / spreads[0]), float(answered[best] / spreads[1]))

@@ -203,9 +203,7 @@ def inspect(
     if distil is not None:
         note(f"distillation of the plan's solutions, {distil:g} s each")
         watch = distilling or (lambda solution, used, best: None)
-        plan, weights = distilled(
-            study, plan, projections, seconds=distil, distance=distance, progress=watch
-        )
+        plan, weights = distilled(study, plan, projections, seconds=distil, distance=distance, progress=watch)
     return Inspection(
         plan=plan,
         layers=layers,

@@ -1,4 +1,4 @@
-"""A model with fewer heads, trained for a while to do what the whole one does: distillation without labels."""
+"""A model with fewer heads, trained for a while to do what the whole one does, without labels."""
 
 import copy
 import math
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -88,10 +87,10 @@ def recovered(
 ) -> nn.Module:
     """A copy of the small model, all of whose parameters were trained towards what the whole model does.
 
-    loss = distance of the outputs + `streams` · mean over layers of |x − x'|² / |x − mean|²
+        loss = distance of the outputs + streams · mean over layers of |x − x'|² / |x − mean|²
 
-    where x is the residual stream behind each attention layer. The outputs alone tell a layer little when
-    samples are few; every token of every layer tells it much.
+    with x the residual stream behind an attention layer. Where samples are few, their outputs alone are soon
+    learnt by heart; every token of every layer asks for more.
 
     Some samples are held out; the state that comes closest on these is returned, so that it is never further
     from the whole model there than the small model was at the start.
@@ -105,7 +104,7 @@ def recovered(
     measure = Measure.of(whole, held_out, kind=distance)
     found = copy.deepcopy(small).eval()
     trained = found if _is_full(found) else copy.deepcopy(found).float()
-    step = _Step(whole, trained, training[0], cast(Kind, measure.kind), measure.spread, streams)
+    step = _Step(whole, trained, training[0], measure.kind, measure.spread, streams)
     best = _Best(measure, found)
     draws = mixed(training, size or max(map(size_of, batches)), seed=seed)
     checks = notes = 1

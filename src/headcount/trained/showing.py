@@ -62,10 +62,10 @@ def _image(values: np.ndarray) -> str:
 
 
 def png(pixels: np.ndarray) -> bytes:
-    """An image file of [row, column, channel] in bytes, with one channel or three.
+    r"""An image file of [row, column, channel] in bytes, with one channel or three.
 
     >>> png(np.zeros((1, 1, 3), np.uint8))[:4]
-    b'\\x89PNG'
+    b'\x89PNG'
     """
     rows, columns, channels = pixels.shape
     header = struct.pack(">IIBBBBB", columns, rows, 8, 0 if channels == 1 else 2, 0, 0, 0)
