@@ -14,6 +14,7 @@ from headcount.trained.effect import Measure
 from headcount.trained.fitting import sharing_copy
 from headcount.trained.recovery import recovered
 from headcount.trained.streams import Streams
+from headcount.trained.taps import written_in
 
 pytestmark = pytest.mark.torch
 
@@ -136,6 +137,31 @@ def test_streams_are_apart_where_the_models_are():
             gaps.append(float(streams.gap(batch)))
         assert not any(module._forward_hooks for module in whole.modules())
     assert gaps[0] == 0 and gaps[1] > 1e-3
+
+
+def test_the_gap_is_that_of_real_tokens_layer_by_layer():
+    whole = prepared(model_of("bert"))
+    small, batch = sharing_copy(whole), batch_of("bert")
+    blocks = attention_blocks(whole), attention_blocks(small)
+    for block in blocks[1]:
+        block.keep([1, 3])
+    streams = Streams(whole, small, batch)
+    with streams.tapped(), torch.no_grad():
+        for model in (whole, small):
+            model(**batch)
+        found = float(streams.gap(batch))
+    real, gaps = batch["attention_mask"].bool(), []
+    sources = [
+        [model.get_submodule(f"bert.encoder.layer.{layer}") for layer in range(3)] for model in (whole, small)
+    ]
+    written = [
+        written_in(model, own, batch, source)
+        for model, own, source in zip((whole, small), blocks, sources, strict=True)
+    ]
+    for one, other in zip(*written, strict=True):
+        one, other = one[real], other[real]
+        gaps.append(float(((one - other) ** 2).sum() / ((one - one.mean(0)) ** 2).sum()))
+    assert found == pytest.approx(sum(gaps) / 3, rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headcount.commands.bars import DistilProgress
 from headcount.commands.options import AsJson
 from headcount.extras import needed
 
@@ -57,9 +56,11 @@ def inspect(
     Removes heads of a copy, refits what is left to what the whole model writes,
     and goes on as long as the loss on held-out samples stays within --tolerance.
     Without --loss or --metric, that is the distance from the whole model's own
-    outputs, and DATA needs no labels. Writes inspect.json and an editable plan.json.
+    outputs, and DATA needs no labels. Writes inspect.json and an editable plan.json;
+    with --distil also the weights of each plan after a short training.
     """
     needed("torch", extra="torch", purpose="inspecting a trained model")
+    from headcount.commands.bars import DistilProgress
     from headcount.results.files import check_writable
     from headcount.trained.inspection import inspect as inspected
     from headcount.trained.source import load_batches, load_model, on_device, own_function

@@ -20,7 +20,7 @@ from headcount.trained.showing import shown_sample
 from headcount.trained.summary import LayerCount
 
 NEAR = 0.01  # of all pairs: those that the cut model tells apart least
-MAX_SAMPLES = 1000
+MAX_SAMPLES = 400  # one pass over them for every layer
 MAX_VALUES = 2**26  # of all answers together
 BLOCK = 256  # rows of distances at a time
 

@@ -107,17 +107,18 @@ def recovered(
     step = _Step(whole, trained, training[0], measure.kind, measure.spread, streams)
     best = _Best(measure, found)
     draws = mixed(training, size or max(map(size_of, batches)), seed=seed)
-    checks = notes = 1
+    used, checked, noted = 0.0, 0, 0
     with _trainable(trained), step.following():
-        while (used := budget.used) < 1:
+        while used < 1:
             step.towards(next(draws), rate_at(used))
             budget.taken += 1
-            if budget.used >= min(checks / CHECKS, 1.0):
-                checks = int(budget.used * CHECKS) + 1
+            used = budget.used
+            if int(used * CHECKS) > checked:
+                checked = int(used * CHECKS)
                 best.look(trained)
-            if budget.used >= notes / NOTES:
-                notes = int(budget.used * NOTES) + 1
-                progress(budget.used, best.distance)
+            if int(used * NOTES) > noted:
+                noted = int(used * NOTES)
+                progress(used, best.distance)
     return best.model()
 
 

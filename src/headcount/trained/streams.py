@@ -38,15 +38,24 @@ class Streams:
     def gap(self, batch: Batch) -> Tensor:
         """The mean over layers of |x − x'|² / |x − mean|², over real tokens."""
         gaps = []
-        samples = size_of(batch)
+        places: dict[tuple[int, bool], Tensor] = {}
         for name, wanted, found in zip(self.names, self._whole.streams(), self._small.streams(), strict=True):
-            tokens = wanted.shape[:-1].numel() // samples
-            real = real_tokens(batch, samples, tokens, decoder="decoder" in name.split("."))
-            places = torch.from_numpy(real.reshape(-1).nonzero()[0]).to(wanted.device)
-            one, other = (each.flatten(0, -2).index_select(0, places).float() for each in (wanted, found))
+            key = wanted.shape[:-1].numel(), "decoder" in name.split(".")
+            if key not in places:
+                places[key] = _real_places(batch, *key).to(wanted.device)
+            one, other = (
+                each.flatten(0, -2).index_select(0, places[key]).float() for each in (wanted, found)
+            )
             spread = (one - one.mean(dim=0)).square().mean()
-            gaps.append((one - other).square().mean() / spread.clamp(min=torch.finfo(spread.dtype).tiny))
+            gaps.append((one - other).square().mean() / torch.where(spread > 0, spread, 1.0))
         return torch.stack(gaps).mean()
+
+
+def _real_places(batch: Batch, rows: int, decoder: bool) -> Tensor:
+    """The rows of tokens, of all samples one after the other, that are not padding."""
+    samples = size_of(batch)
+    real = real_tokens(batch, samples, rows // samples, decoder=decoder)
+    return torch.from_numpy(real.reshape(-1).nonzero()[0])
 
 
 class _Tap:
