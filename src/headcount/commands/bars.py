@@ -15,8 +15,12 @@ class DistilProgress(Progress):
         super().__init__(*columns, console=console, disable=not (shown and console.is_terminal))
         self._bars: dict[str, TaskID] = {}
 
+    def __enter__(self) -> "DistilProgress":
+        return self  # nothing to draw yet
+
     def note(self, solution: str, used: float, best: float) -> None:
         """How far a solution is, and how close it has come."""
+        self.start()
         if solution not in self._bars:
             self._bars[solution] = self.add_task("", total=1.0)
         description = f"{solution} plan, held-out distance {scientific(best)}"

@@ -36,13 +36,13 @@ class Budget:
     """How much of the time, or of the steps, is used up.
 
     With seconds the speed of the machine decides how many steps there are; what each of them draws does not
-    depend on it.
+    depend on it. The clock runs from `begin`: loading what an optimizer needs can take seconds.
     """
 
     seconds: float | None = None
     steps: int | None = None
     taken: int = 0
-    began: float = field(default_factory=perf_counter)
+    began: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         if (self.seconds is None) == (self.steps is None):
@@ -51,6 +51,10 @@ class Budget:
             self.seconds = check_number("seconds", self.seconds, above=0.0)
         else:
             self.steps = check_integer("steps", self.steps, at_least=1)
+
+    def begin(self) -> None:
+        """Start the clock."""
+        self.began = perf_counter()
 
     @property
     def used(self) -> float:
@@ -95,7 +99,7 @@ def recovered(
     Some samples are held out; the state that comes closest on these is returned, so that it is never further
     from the whole model there than the small model was at the start.
 
-    - `seconds`: or `steps`, to stop at.
+    - `seconds`: of training; or `steps`.
     - `distance`: as in `inspect`.
     - `size`: samples a step; without it as many as the largest batch has.
     """
@@ -109,6 +113,7 @@ def recovered(
     draws = mixed(training, size or max(map(size_of, batches)), seed=seed)
     used, checked, noted = 0.0, 0, 0
     with _trainable(trained), step.following():
+        budget.begin()
         while used < 1:
             step.towards(next(draws), rate_at(used))
             budget.taken += 1
