@@ -178,12 +178,9 @@ def inspect(
         tolerance = check_number("tolerance", tolerance, above=0.0)
     elif loss is not None or metric is not None:
         raise InvalidInput("tolerance: expected by how much the loss or metric may get worse, got none")
-    if distil is not None:
-        distil = check_number("distil", distil, above=0.0)
     whole = prepared(model)
     given = collected(batches)
-    if distil is not None:
-        check_distillable(whole, given[0], distance)
+    check_distillable(distil, whole, given[0], distance)
     study = Study(
         whole,
         Samples.of(given, seed=seed),
@@ -199,11 +196,16 @@ def inspect(
     layers = layer_counts(counted, plan)
     note("samples that one head too few makes alike")
     collisions = collisions_of(study, layers, given)
-    weights: dict[Name, Weights] = {}
-    if distil is not None:
-        note(f"distillation of the plan's solutions, {distil:g} s each")
-        watch = distilling or (lambda solution, used, best: None)
-        plan, weights = distilled(study, plan, projections, seconds=distil, distance=distance, progress=watch)
+    plan, weights = distilled(
+        study,
+        plan,
+        projections,
+        seconds=distil,
+        size=max(map(size_of, given)),
+        distance=distance,
+        note=note,
+        progress=distilling,
+    )
     return Inspection(
         plan=plan,
         layers=layers,
