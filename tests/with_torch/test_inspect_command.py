@@ -60,6 +60,14 @@ def test_a_folder_and_arrays(tmp_path, called, capsys):
     assert "The uniform plan keeps" in capsys.readouterr().out
 
 
+def test_distillation_is_reported_and_its_weights_lie_beside_the_plan(mine, tmp_path, called, capsys):
+    out = tmp_path / "out"
+    arguments = ["--out", out, "--tolerance", 0.5, "--distil", 0.2]
+    assert called("inspect", f"{mine}:model", f"{mine}:data", *arguments) == 0
+    assert "after distillation by" in " ".join(capsys.readouterr().out.split())
+    assert read_plan(out).free.recovered is not None and (out / "recovered-free.safetensors").is_file()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -73,6 +81,7 @@ def test_a_folder_and_arrays(tmp_path, called, capsys):
             "metric: expected values that depend on the model, got 0 for every sample",
         ),
         (["{mine}:model", "{mine}:data", "--distance", "far"], "distance: expected one of KL divergence"),
+        (["{mine}:model", "{mine}:data", "--distil", "0"], "distil: expected a finite number > 0, got 0"),
         (["{mine}:model", "{mine}:data", "--device", "far"], "--device: far"),
         (["{mine}:model", "{mine}:data", "--out", "/dev/null/x"], "--out: expected a writable folder"),
     ],

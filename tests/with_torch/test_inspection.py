@@ -30,6 +30,11 @@ def test_heads_that_are_spread_over_twice_as_many_are_counted(found):
     assert (found.frame["low"] <= 4).all() and (found.frame["high"] >= 4).all()
 
 
+def test_one_head_too_few_brings_two_samples_closer_than_they_are(found):
+    assert [collision.heads for collision in found.collisions] == [3, 3, 3]
+    assert all(collision.representation < collision.output for collision in found.collisions)
+
+
 @pytest.mark.parametrize("solution", ["uniform", "free"])
 def test_the_applied_model_is_smaller_and_does_the_same(found, solution):
     whole, fresh = planted()[1], (batches(1, seed=77)[0],)

@@ -94,10 +94,27 @@ def test_texts_become_padded_batches_with_labels(folder, tmp_path):
     ].tolist() == [1, 0]
 
 
+def test_token_ids_are_shown_as_texts_where_there_is_a_tokenizer(folder, mine, tmp_path):
+    path = tmp_path / "ids.npz"
+    np.savez(path, input_ids=np.array([[4, 5, 0], [6, 4, 5]]))
+    (batch,) = load_batches(str(path), model=str(folder), kind=torch.float32)
+    assert batch["text"] == ["a b", "c a b"]
+    (batch,) = load_batches(str(path), model=f"{mine}:model", kind=torch.float32)
+    assert "text" not in batch
+
+
+def test_a_tokenizer_that_cannot_be_read_only_costs_the_texts(folder, tmp_path):
+    (folder / "tokenizer.json").write_text("{")
+    np.savez(tmp_path / "ids.npz", input_ids=np.array([[4, 5, 0]]))
+    (batch,) = load_batches(str(tmp_path / "ids.npz"), model=str(folder), kind=torch.float32)
+    assert batch.keys() == {"input_ids"}
+
+
 def test_plain_texts_are_enough(folder, tmp_path):
     path = written(tmp_path / "texts.jsonl", ["a b", "c"])
     (batch,) = load_batches(path, model=str(folder), kind=torch.float32)
     assert batch["input_ids"].tolist() == [[4, 5], [6, 0]] and "labels" not in batch
+    assert batch["text"] == ["a b", "c"]
 
 
 def test_arrays_become_named_inputs_or_x_with_its_y(tmp_path):

@@ -43,6 +43,14 @@ def inspect(
     device: Annotated[
         str | None, typer.Option(help="Where the model runs, such as cuda.", show_default="cuda if there")
     ] = None,
+    distil: Annotated[
+        float | None,
+        typer.Option(
+            help="Train each plan towards the whole model for so many seconds.",
+            metavar="SECONDS",
+            show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split of the samples.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -51,9 +59,11 @@ def inspect(
     Removes heads of a copy, refits what is left to what the whole model writes,
     and goes on as long as the loss on held-out samples stays within --tolerance.
     Without --loss or --metric, that is the distance from the whole model's own
-    outputs, and DATA needs no labels. Writes report.html, inspect.json and an editable plan.json.
+    outputs, and DATA needs no labels. Writes report.html, inspect.json and an editable
+    plan.json; with --distil also the weights of each plan after a short training.
     """
     needed("torch", extra="torch", purpose="inspecting a trained model")
+    from headcount.commands.bars import DistilProgress
     from headcount.results.files import check_writable
     from headcount.trained.inspection import PLAN, REPORT
     from headcount.trained.inspection import inspect as inspected
@@ -67,18 +77,22 @@ def inspect(
     network = on_device(load_model(model), device)
     kind = next((each.dtype for each in network.parameters() if each.is_floating_point()), None)
     batches = load_batches(data, model=model, kind=kind)
-    found = inspected(
-        network,
-        batches,
-        own["loss"],
-        own["metric"],
-        tolerance=tolerance,
-        distance=distance,
-        seed=seed,
-        progress=None if as_json else _say,
-    )
+    with DistilProgress(shown=not as_json) as bars:
+        found = inspected(
+            network,
+            batches,
+            own["loss"],
+            own["metric"],
+            tolerance=tolerance,
+            distance=distance,
+            distil=distil,
+            seed=seed,
+            progress=None if as_json else _say,
+            distilling=bars.note,
+        )
     options = {"out": out, "tolerance": tolerance, "loss": loss, "metric": metric, "distance": distance}
-    found = replace(found, command=_command(model, data, {**options, "device": device, "seed": seed or None}))
+    options |= {"distil": distil, "device": device, "seed": seed or None}
+    found = replace(found, command=_command(model, data, options))
     found.save(out)
     page = found.report(out / REPORT)
     if as_json:
@@ -118,6 +132,7 @@ def _show(found: "Inspection") -> None:
     solutions: dict[str, Any] = {"uniform": found.plan.uniform, "free": found.plan.free}
     show_lines(
         f"The {name} plan keeps {each.heads} of {found.plan.heads} heads; {found.plan.measure} rises by "
-        f"{each.reported} on samples that decided nothing."
+        f"{each.reported} on samples that decided nothing"
+        f"{'' if each.recovered is None else f', after distillation by {each.recovered}'}."
         for name, each in solutions.items()
     )

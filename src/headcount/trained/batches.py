@@ -12,6 +12,7 @@ from headcount.errors import InvalidInput
 from headcount.validation import expected
 
 Batch = Any
+TEXT = "text"  # what token ids were made of, to show samples by
 NOT_INPUTS = ("labels", "label")  # a model given these may compute a loss of its own
 MASKS = ("attention_mask", "decoder_attention_mask")  # true where there is a token
 PADDINGS = ("src_key_padding_mask", "key_padding_mask", "padding_mask", "padding")  # true where there is none
@@ -149,7 +150,7 @@ def _taken(model: nn.Module, batch: Mapping[str, Any]) -> dict[str, Any]:
     named = inspect.signature(model.forward).parameters.keys()
     inputs = {name: part for name, part in batch.items() if name not in NOT_INPUTS}
     taken = {name: part for name, part in inputs.items() if name in named}
-    return taken or inputs
+    return taken or {name: part for name, part in inputs.items() if name != TEXT or isinstance(part, Tensor)}
 
 
 def device_of(model: nn.Module) -> torch.device:

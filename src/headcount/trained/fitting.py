@@ -20,6 +20,8 @@ from headcount.trained.plan import Kept
 from headcount.trained.refit import Moments, chosen_ridge, columns_of, refitted
 from headcount.trained.taps import Targets
 
+Projections = list[tuple[np.ndarray, np.ndarray | None]]  # W and b of every output projection
+
 
 @dataclass(frozen=True, eq=False)
 class Shrunk:
@@ -135,14 +137,12 @@ def ridge_of(block: AttentionBlock, moments: Sequence[Moments], kept: Sequence[i
     return chosen_ridge(moments, [kept], head_dim=block.head_dim, towards=block.output_weight())
 
 
-def projections_of(found: Shrunk) -> list[tuple[np.ndarray, np.ndarray | None]]:
+def projections_of(found: Shrunk) -> Projections:
     """W and b of every output projection."""
     return [(block.output_weight(), block.output_bias()) for block in found.blocks]
 
 
-def rebuilt(
-    whole: nn.Module, kept: Kept, projections: Sequence[tuple[np.ndarray, np.ndarray | None]]
-) -> nn.Module:
+def rebuilt(whole: nn.Module, kept: Kept, projections: Projections) -> nn.Module:
     """The model with these heads and projections, without any data."""
     model = copy.deepcopy(whole)
     for block, heads, (weight, bias) in zip(attention_blocks(model), kept, projections, strict=True):

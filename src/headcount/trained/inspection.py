@@ -16,7 +16,7 @@ from headcount.errors import InvalidInput
 from headcount.extras import needed
 from headcount.results.files import check_writable, write_whole
 from headcount.trained.descent import Descent, Step
-from headcount.trained.plan import SOLUTIONS, LayerShape, Name, Plan, Solution
+from headcount.trained.plan import SOLUTIONS, LayerShape, Name, Plan, Solution, rises_to_json
 from headcount.trained.summary import LayerCount, layer_counts, sentence_of
 from headcount.validation import check_integer, check_number
 from headcount.version import __version__
@@ -26,12 +26,15 @@ if TYPE_CHECKING:
     from torch import nn
 
     from headcount.trained.batches import Batch
+    from headcount.trained.colliding import Collision
     from headcount.trained.count import Counted, Note, Study
+    from headcount.trained.distillation import Distilling
     from headcount.trained.effect import Own
+    from headcount.trained.fitting import Projections
+    from headcount.trained.weights import Weights
 
 PLAN, INSPECTION, PROJECTIONS = "plan.json", "inspect.json", "projections.safetensors"
 REPORT, CHART_WIDTH = "report.html", 480
-Projections = list[tuple[np.ndarray, np.ndarray | None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,7 @@ class Inspection:
     - `plan`: the heads to keep; both of its solutions can be applied.
     - `layers`: what each layer needs, with an interval.
     - `sentence`: the answer.
+    - `collisions`: samples that a layer with one head too few no longer tells apart.
     - `command`: what repeats it, for the page.
     """
 
@@ -49,9 +53,11 @@ class Inspection:
     sentence: str
     counted: "Counted" = field(repr=False)
     whole: "nn.Module" = field(repr=False)
-    projections: dict[Name, Projections] = field(repr=False)
+    projections: "dict[Name, Projections]" = field(repr=False)
     samples: int
     seconds: float
+    recovered: "dict[Name, Weights]" = field(default_factory=dict, repr=False)
+    collisions: "tuple[Collision, ...]" = field(default=(), repr=False)
     command: str = "hc.inspect(model, batches)"
 
     @cached_property
@@ -62,11 +68,17 @@ class Inspection:
         return pd.DataFrame([layer.to_row() for layer in self.layers])
 
     def apply(self, solution: Name = "free") -> "nn.Module":
-        """A copy of the model with the heads of a solution, its output projections refitted."""
+        """A copy of the model with the heads of a solution, its output projections refitted.
+
+        Where the solutions were distilled, with all weights as they then are.
+        """
         from headcount.trained.fitting import rebuilt
+        from headcount.trained.weights import set_weights
 
         kept = self.plan.solution(solution).kept
-        return rebuilt(self.whole, kept, self.projections[solution])
+        model = rebuilt(self.whole, kept, self.projections[solution])
+        weights = self.recovered.get(solution)
+        return model if weights is None else set_weights(model, weights)
 
     def to_json(self) -> dict[str, Any]:
         """The content of inspect.json."""
@@ -82,6 +94,7 @@ class Inspection:
                 "alone": [_curve(descent, place) for place, descent in enumerate(self.counted.layers)],
             },
             "ways_to_choose": self.counted.ways,
+            "collisions": [collision.to_json() for collision in self.collisions],
             "samples": self.samples,
             "seconds": round(self.seconds, 1),
             "version": __version__,
@@ -98,8 +111,10 @@ class Inspection:
         return path
 
     def save(self, folder: Path | str) -> Path:
-        """Write inspect.json, plan.json and the refitted projections into a folder."""
+        """Write inspect.json, plan.json, the refitted projections and recovered weights into a folder."""
         from safetensors.numpy import save
+
+        from headcount.trained.weights import file_of, written_weights
 
         folder = Path(folder)
         check_writable("folder", folder)
@@ -115,16 +130,20 @@ class Inspection:
             INSPECTION: _written(self.to_json()),
             PROJECTIONS: save(tensors, {"model": self.plan.model}),
         }
-        for name, content in contents.items():
-            _write(folder / name, content)
+        for name in SOLUTIONS:
+            (folder / file_of(name)).unlink(missing_ok=True)  # of an earlier plan
+        for solution, weights in self.recovered.items():
+            kept = self.plan.solution(solution).kept
+            contents[file_of(solution)] = written_weights(weights, model=self.plan.model, kept=kept)
+        for file, content in contents.items():
+            _write(folder / file, content)
         return folder
 
     def _solution(self, solution: Solution) -> dict[str, Any]:
-        rises = {"judged": solution.judged, "reported": solution.reported}
         return {
             "heads": solution.heads,
             "counts": [len(heads) for heads in solution.kept],
-            **{name: None if rise is None else rise.to_json() for name, rise in rises.items()},
+            **rises_to_json(solution),
         }
 
     def __repr__(self) -> str:
@@ -149,8 +168,10 @@ def inspect(
     *,
     tolerance: float | None = None,
     distance: str | None = None,
+    distil: float | None = None,
     seed: int = 0,
     progress: "Note | None" = None,
+    distilling: "Distilling | None" = None,
 ) -> Inspection:
     """How many heads a trained PyTorch model needs, per layer and in all; the model itself is left alone.
 
@@ -160,12 +181,17 @@ def inspect(
       whole model, which needs no labels.
     - `tolerance`: by how much the mean may get worse.
     - `distance`: "KL divergence", "cosine distance" or "squared distance", where the outputs do not tell.
-    - `progress`: called with a line for every stage.
+    - `distil`: seconds for which each solution of the plan is then trained towards the whole model's outputs,
+      without labels.
+    - `progress`: called with a line for every stage; `distilling`: while a solution is distilled, with its
+      name, the share of the seconds that has passed, and its best distance on held-out samples so far.
     """
     needed("torch", extra="torch", purpose="inspecting a trained model")
     from headcount.trained.batches import collected, size_of
+    from headcount.trained.colliding import collisions_of
     from headcount.trained.count import Samples, Study
     from headcount.trained.discovery import prepared
+    from headcount.trained.distillation import check_distillable, distilled
 
     began = perf_counter()
     seed = check_integer("seed", seed, at_least=0)
@@ -176,6 +202,7 @@ def inspect(
         raise InvalidInput("tolerance: expected by how much the loss or metric may get worse, got none")
     whole = prepared(model)
     given = collected(batches)
+    check_distillable(distil, whole, given[0], distance)
     study = Study(
         whole,
         Samples.of(given, seed=seed),
@@ -185,9 +212,22 @@ def inspect(
         distance=distance,
         seed=seed,
     )
-    counted = study.run(progress or (lambda _: None))
+    note = progress or (lambda _: None)
+    counted = study.run(note)
     plan, projections = _planned(study, counted)
     layers = layer_counts(counted, plan)
+    note("samples that one head too few makes alike")
+    collisions = collisions_of(study, layers, given)
+    plan, weights = distilled(
+        study,
+        plan,
+        projections,
+        seconds=distil,
+        size=max(map(size_of, given)),
+        distance=distance,
+        note=note,
+        progress=distilling,
+    )
     return Inspection(
         plan=plan,
         layers=layers,
@@ -197,10 +237,12 @@ def inspect(
         projections=projections,
         samples=sum(map(size_of, given)),
         seconds=perf_counter() - began,
+        recovered=weights,
+        collisions=collisions,
     )
 
 
-def _planned(study: "Study", counted: "Counted") -> tuple[Plan, dict[Name, Projections]]:
+def _planned(study: "Study", counted: "Counted") -> "tuple[Plan, dict[Name, Projections]]":
     """The plan, with the projections of both solutions as they were judged."""
     from headcount.trained.discovery import fingerprint
     from headcount.trained.fitting import projections_of

@@ -14,6 +14,7 @@ from headcount.version import __version__
 Name = Literal["uniform", "free"]
 Kept = tuple[tuple[int, ...], ...]
 SOLUTIONS: tuple[Name, ...] = get_args(Name)
+RISES = ("judged", "reported", "recovered")
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,14 @@ class LayerShape:
 class Solution:
     """The heads that each layer keeps, and by how much the loss then rises.
 
-    - `judged`: on the samples that decided; `reported`: on samples that decided nothing. None where the
-      plan was edited.
+    - `judged`: on the samples that decided; `reported`: on samples that decided nothing; `recovered`: on the
+      same after distillation. None where the plan was edited.
     """
 
     kept: Kept
     judged: Rise | None = None
     reported: Rise | None = None
+    recovered: Rise | None = None
 
     @property
     def heads(self) -> int:
@@ -130,12 +132,17 @@ def read_plan(path: Path | str) -> Plan:
 
 
 def _solution_to_json(solution: Solution) -> dict[str, Any]:
-    rises = {"judged": solution.judged, "reported": solution.reported}
     return {
         "heads": solution.heads,
         "kept": [list(heads) for heads in solution.kept],
-        **{name: None if rise is None else rise.to_json() for name, rise in rises.items()},
+        **rises_to_json(solution),
     }
+
+
+def rises_to_json(solution: Solution) -> dict[str, dict[str, Any] | None]:
+    """By how much the loss rises, as far as it was measured."""
+    rises = {name: getattr(solution, name) for name in RISES}
+    return {name: None if rise is None else rise.to_json() for name, rise in rises.items()}
 
 
 def _solution(name: str, content: Any) -> Solution:
@@ -147,10 +154,8 @@ def _solution(name: str, content: Any) -> Solution:
             tuple(sorted(check_integer(f"{name}: kept: layer {number}", h, at_least=0) for h in of_layer))
         )
     edited = content.get("heads") != sum(map(len, kept))
-    judged, reported = (
-        None if edited else _rise(f"{name}: {part}", content.get(part)) for part in ("judged", "reported")
-    )
-    return Solution(tuple(kept), judged, reported)
+    rises = {part: None if edited else _rise(f"{name}: {part}", content.get(part)) for part in RISES}
+    return Solution(tuple(kept), **rises)
 
 
 def _rise(name: str, content: Any) -> Rise | None:

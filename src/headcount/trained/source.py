@@ -3,7 +3,7 @@
 import importlib.util
 import json
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ from torch import Tensor, nn
 
 from headcount.errors import HeadcountError, InvalidInput
 from headcount.extras import needed
-from headcount.trained.batches import Batch
+from headcount.trained.batches import TEXT, Batch
 from headcount.validation import expected, shown
 
 BATCH = 32
 TEXTS, LABELS = ("text", "sentence", "passage"), ("label", "labels")
 # Without any of these transformers makes up a tokenizer that knows no words.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
+IDS = "input_ids"
 MAX_TOKENS = 512  # of a text, where the tokenizer names no limit
 
 
@@ -109,16 +110,35 @@ def load_batches(reference: str, *, model: str, kind: torch.dtype | None) -> Ite
         found = _called(f"DATA: {reference}", own_function("DATA", reference))
         if isinstance(found, Iterable):
             # A generator runs its code only here.
-            found = _called(f"DATA: {reference}", list, found)
+            found = _with_texts(_called(f"DATA: {reference}", list, found), model)
         return found  # `collected` says what is wrong with anything else
     path = Path(reference)
     if not path.is_file():
         raise InvalidInput(f"DATA: {path}: {'expected a file' if path.exists() else 'no such file'}")
     if path.suffix == ".npz":
-        return _arrays(path, kind)
+        return _with_texts(_arrays(path, kind), model)
     if path.suffix in (".jsonl", ".ndjson"):
         return _lines(path, model)
     raise expected(f"DATA: {path}", ".npz, .jsonl or FILE.py:function", path.suffix or "no extension")
+
+
+def _with_texts(batches: list[Batch], model: str) -> list[Batch]:
+    """With the texts of token ids beside them, where the model's folder has a tokenizer that reads them."""
+    ids = [batch.get(IDS) if isinstance(batch, Mapping) and TEXT not in batch else None for batch in batches]
+    if is_function(model) or not _has_tokenizer(model) or all(each is None for each in ids):
+        return batches
+    try:
+        tokenizer = _tokenizer(Path(model), model)
+        texts = [None if each is None else _called(model, _decoded, tokenizer, each) for each in ids]
+    except HeadcountError:  # texts are only shown
+        return batches
+    return [
+        batch if text is None else {**batch, TEXT: text} for batch, text in zip(batches, texts, strict=True)
+    ]
+
+
+def _decoded(tokenizer: Any, ids: Any) -> list[str]:
+    return [tokenizer.decode(each, skip_special_tokens=True) for each in np.asarray(ids).tolist()]
 
 
 def _arrays(path: Path, kind: torch.dtype | None) -> list[Batch]:
@@ -193,12 +213,16 @@ def _line(name: str, line: str) -> dict[str, Any]:
     return {"text": text} if label is None else {"text": text, "labels": label}
 
 
+def _has_tokenizer(model: str) -> bool:
+    return any((Path(model) / name).exists() for name in TOKENIZERS)
+
+
 def _tokenizer(path: Path, model: str) -> Any:
     if is_function(model):
         raise InvalidInput(
             f"DATA: {path}: texts need the tokenizer of a model folder, got {model}; give FILE.py:function"
         )
-    if not any((Path(model) / name).exists() for name in TOKENIZERS):
+    if not _has_tokenizer(model):
         raise InvalidInput(f"DATA: {path}: texts need a tokenizer, and the folder {model} has none")
     transformers = needed("transformers", extra="transformers", purpose="reading texts")
     tokenizer = _called(
@@ -220,4 +244,4 @@ def _tokenized(tokenizer: Any, lines: Sequence[dict[str, Any]]) -> Batch:
         return_tensors="pt",
     )
     labels = {"labels": torch.tensor([line["labels"] for line in lines])} if "labels" in lines[0] else {}
-    return {**batch, **labels}
+    return {**batch, **labels, TEXT: [line["text"] for line in lines]}
