@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,6 +74,7 @@ def inspect(
         seed=seed,
         progress=None if as_json else _say,
     )
+    found = replace(found, plan=replace(found.plan, source=model))
     found.save(out)
     if as_json:
         print(json.dumps(found.to_json(), indent=2, allow_nan=False))

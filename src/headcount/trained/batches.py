@@ -126,14 +126,17 @@ def moved(batch: Batch, device: torch.device) -> Batch:
 
 def called(model: nn.Module, batch: Batch) -> Any:
     """What the model makes of a batch: of a tuple the first part is its input, the others are targets."""
-    batch = moved(batch, device_of(model))
+    taken = taken_by(model, moved(batch, device_of(model)))
+    if isinstance(taken, tuple):
+        return model(*taken)
+    return model(**taken) if isinstance(taken, Mapping) else model(taken)
+
+
+def taken_by(model: nn.Module, batch: Batch) -> Batch:
+    """What of a batch the model is called with: one input, a tuple of them, or named ones."""
     if isinstance(batch, tuple):
         batch = batch[0]
-    if isinstance(batch, tuple):
-        return model(*batch)
-    if not isinstance(batch, Mapping):
-        return model(batch)
-    return model(**_taken(model, batch))
+    return _taken(model, batch) if isinstance(batch, Mapping) else batch
 
 
 def _taken(model: nn.Module, batch: Mapping[str, Any]) -> dict[str, Any]:

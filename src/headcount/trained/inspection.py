@@ -9,13 +9,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from headcount.errors import InvalidInput
 from headcount.extras import needed
 from headcount.results.files import check_writable, write_whole
 from headcount.trained.descent import Descent
 from headcount.trained.plan import SOLUTIONS, LayerShape, Name, Plan, Solution
+from headcount.trained.projections import PROJECTIONS, Projections, projections_bytes
 from headcount.trained.summary import LayerCount, layer_counts, sentence_of
 from headcount.validation import check_integer, check_number
 from headcount.version import __version__
@@ -27,9 +26,10 @@ if TYPE_CHECKING:
     from headcount.trained.batches import Batch
     from headcount.trained.count import Counted, Note, Study
     from headcount.trained.effect import Own
+    from headcount.trained.export.inputs import Inputs
+    from headcount.trained.export.writing import Exported, Kind
 
-PLAN, INSPECTION, PROJECTIONS = "plan.json", "inspect.json", "projections.safetensors"
-Projections = list[tuple[np.ndarray, np.ndarray | None]]
+PLAN, INSPECTION = "plan.json", "inspect.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +47,7 @@ class Inspection:
     counted: "Counted" = field(repr=False)
     whole: "nn.Module" = field(repr=False)
     projections: dict[Name, Projections] = field(repr=False)
+    inputs: "Inputs" = field(repr=False)
     samples: int
     seconds: float
 
@@ -81,26 +82,34 @@ class Inspection:
         }
 
     def save(self, folder: Path | str) -> Path:
-        """Write inspect.json, plan.json and the refitted projections into a folder."""
-        from safetensors.numpy import save
+        """Write inspect.json, plan.json and what `headcount shrink` needs into a folder."""
+        from safetensors.torch import save
+
+        from headcount.trained.export.inputs import INPUTS
 
         folder = Path(folder)
         check_writable("folder", folder)
-        tensors = {
-            f"{name}.{layer}.{part}": np.ascontiguousarray(values, np.float32)
-            for name, layers in self.projections.items()
-            for layer, pair in enumerate(layers)
-            for part, values in zip(("weight", "bias"), pair, strict=True)
-            if values is not None
-        }
         contents = {
             PLAN: _written(self.plan.to_json()),
             INSPECTION: _written(self.to_json()),
-            PROJECTIONS: save(tensors, {"model": self.plan.model}),
+            PROJECTIONS: projections_bytes(self.plan, self.projections),
+            INPUTS: save(self.inputs.to_tensors()),
         }
         for name, content in contents.items():
             _write(folder / name, content)
         return folder
+
+    def save_model(
+        self, folder: Path | str, *, solution: Name | None = None, kind: "Kind | None" = None
+    ) -> "Exported":
+        """Write a shrunk model that loads without headcount, as `headcount shrink` does."""
+        from headcount.trained.export.smaller import Smaller
+        from headcount.trained.export.writing import written
+
+        def build(name: Name) -> Smaller:
+            return Smaller(self.whole, self.apply(name).cpu(), self.inputs, name)
+
+        return written(build, Path(folder), kind=kind, solution=solution)
 
     def _solution(self, solution: Solution) -> dict[str, Any]:
         rises = {"judged": solution.judged, "reported": solution.reported}
@@ -144,6 +153,7 @@ def inspect(
     from headcount.trained.batches import collected, size_of
     from headcount.trained.count import Samples, Study
     from headcount.trained.discovery import prepared
+    from headcount.trained.export.inputs import Inputs
 
     began = perf_counter()
     seed = check_integer("seed", seed, at_least=0)
@@ -173,6 +183,7 @@ def inspect(
         counted=counted,
         whole=whole,
         projections=projections,
+        inputs=Inputs.like(whole, given[0]),
         samples=sum(map(size_of, given)),
         seconds=perf_counter() - began,
     )
@@ -193,7 +204,14 @@ def _planned(study: "Study", counted: "Counted") -> tuple[Plan, dict[Name, Proje
     layers = tuple(
         LayerShape(block.name, block.heads, block.kv_heads, block.head_dim) for block in study.blocks
     )
-    plan = Plan(fingerprint(study.blocks), layers, study.judging.kind, study.tolerance, **solutions)
+    plan = Plan(
+        fingerprint(study.blocks),
+        layers,
+        study.judging.kind,
+        study.tolerance,
+        solutions["uniform"],
+        solutions["free"],
+    )
     return plan, projections
 
 
