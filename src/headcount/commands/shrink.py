@@ -74,5 +74,5 @@ def _show(found: "Exported") -> None:
     for line in found.lines.splitlines():  # whole, to be copied
         print(f"    {line}" if line else "")
     print()
-    show_lines([*found.loading.says, *(f"Not {reason}" for reason in found.passed_over)])
+    show_lines([*found.loading.says, *found.notes])
     print(f"Model: {found.folder}")

@@ -109,7 +109,7 @@ class Inspection:
         def build(name: Name) -> Smaller:
             return Smaller(self.whole, self.apply(name).cpu(), self.inputs, name)
 
-        return written(build, Path(folder), kind=kind, solution=solution)
+        return written(self.plan, build, Path(folder), kind=kind, solution=solution)
 
     def _solution(self, solution: Solution) -> dict[str, Any]:
         rises = {"judged": solution.judged, "reported": solution.reported}

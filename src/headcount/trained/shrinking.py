@@ -12,12 +12,13 @@ from headcount.trained.discovery import attention_blocks, fingerprint, prepared
 from headcount.trained.export.folder import check_free
 from headcount.trained.export.inputs import Inputs, read_inputs
 from headcount.trained.export.smaller import Smaller
-from headcount.trained.export.writing import Exported, written
+from headcount.trained.export.writing import NAMES, Exported, written
 from headcount.trained.fitting import rebuilt
-from headcount.trained.plan import Name, Plan, read_plan
+from headcount.trained.plan import SOLUTIONS, Name, Plan, read_plan
 from headcount.trained.projections import PROJECTIONS, Projections, read_projections
 from headcount.trained.refitting import own_projections, refitted_projections
 from headcount.trained.source import load_batches, load_model
+from headcount.validation import check_choice
 
 
 @dataclass
@@ -69,6 +70,10 @@ def shrink(
     solution: str | None = None,
 ) -> Exported:
     """Write the model that a plan describes; the parameters are those of `headcount shrink`."""
+    if kind is not None:
+        check_choice("--as", kind, NAMES)
+    if solution is not None:
+        check_choice("--solution", solution, SOLUTIONS)
     check_free("--out", out)
     if data is not None and not refit:
         raise InvalidInput("--data: expected none with --no-refit, which leaves projections as they are")
@@ -81,7 +86,7 @@ def shrink(
     batches = None if data is None else collected(load_batches(data, model=reference, kind=_type_of(whole)))
     folder = plan if plan.is_dir() else plan.parent
     shrinking = Shrinking(found, folder, whole, batches, refit)
-    return written(shrinking.smaller, out, kind=kind, solution=solution, name="--out")
+    return written(found, shrinking.smaller, out, kind=kind, solution=solution, name="--out")
 
 
 def _type_of(model: nn.Module) -> torch.dtype | None:

@@ -10,7 +10,7 @@ from headcount.trained.export.inputs import Inputs
 
 PREFIX, ONE = "output.", "output"
 TOLERANCE = 1e-4
-HALF_TOLERANCE = 2e-2  # of the largest output, where a model computes in half precision
+HALF_TOLERANCE = 2e-2  # where a model computes in half precision
 CHECK = "check.safetensors"
 
 

@@ -35,7 +35,7 @@ LINEAR, TRANSPOSED = (
 ADAPTED = {
     GPT2.name: ("attention.split_size = joined",),
     T5.name: (
-        "if isinstance(self.get_submodule(path.rpartition('.')[0]), T5LayerSelfAttention):",
+        "if isinstance(above, T5LayerSelfAttention):",
         "    attention.relative_attention_bias = nn.Embedding(config.relative_attention_num_buckets, heads)",
         "    attention.has_relative_attention_bias = True",
         "attention.register_forward_pre_hook(own_position_bias, with_kwargs=True)",
@@ -50,6 +50,7 @@ def own_position_bias(attention, arguments, named):
     return arguments, {**named, "position_bias": None}
 '''
 }
+ABOVE = '            above = self.get_submodule(path.rpartition(".")[0])\n'
 FILE = '''"""{base} whose layers have the heads that config.json lists: [heads, key-value heads]."""
 
 {imports}
@@ -59,8 +60,8 @@ class {name}({base}):
     def __init__(self, config, *arguments, **named):
         super().__init__(config, *arguments, **named)
         for path, (heads, kv_heads) in config.{counts}.items():
-            attention, above = self.get_submodule(path), self.get_submodule(path.rpartition(".")[0])
-            joined, shared = heads * attention.{head_dim}, kv_heads * attention.{head_dim}
+            attention = self.get_submodule(path)
+{above}            joined, shared = heads * attention.{head_dim}, kv_heads * attention.{head_dim}
 {lines}
 
 
@@ -104,6 +105,7 @@ def source_of(base: str, name: str, blocks: Sequence[AttentionBlock], *, grouped
     """A subclass of an architecture with attention of these counts, and key-value heads if it is grouped."""
     layout = _one_layout(blocks)
     linear, resized = TRANSPOSED if is_transposed(blocks[0].output) else LINEAR
+    lines = _lines(layout, grouped=grouped)
     imports = [linear, f"from transformers import {base}", *IMPORTED.get(layout.name, ())]
     return FILE.format(
         base=base,
@@ -111,7 +113,8 @@ def source_of(base: str, name: str, blocks: Sequence[AttentionBlock], *, grouped
         imports="\n".join(imports),
         counts=COUNTS,
         head_dim=layout.head_dim,
-        lines="\n".join(" " * 12 + line for line in _lines(layout, grouped=grouped)),
+        above=ABOVE if any("above" in line for line in lines) else "",
+        lines="\n".join(" " * 12 + line for line in lines),
         resized=resized,
         below=BELOW.get(layout.name, ""),
     )

@@ -45,13 +45,12 @@ def write_whole_folder(folder: Path, fill: Callable[[Path], Result]) -> Result:
             folder.rename(former)
         unfinished.rename(folder)
     except OSError as problem:
-        if former.exists() and not folder.exists():
-            former.rename(folder)
         raise StorageError(f"{folder}: cannot be written: {problem.strerror or problem}") from problem
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-        if folder.exists():
-            shutil.rmtree(former, ignore_errors=True)
+        if former.exists() and not folder.exists():
+            former.rename(folder)
+        shutil.rmtree(former, ignore_errors=True)
     return result
 
 

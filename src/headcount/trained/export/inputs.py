@@ -106,6 +106,10 @@ def _drawn_like(given: Tensor, random: torch.Generator, name: str = "") -> Tenso
     given = given.detach().cpu()
     if name in MASK_NAMES or given.dtype == torch.bool or not given.numel():
         return given.clone()
+    if bool(((given == 0) | (given == 1)).all()):  # flags: noise would be none
+        return torch.bernoulli(torch.full(given.shape, float(given.double().mean())), generator=random).to(
+            given.dtype
+        )
     if given.is_floating_point():
         noise = torch.randn(given.shape, generator=random, dtype=torch.float64)
         spread, mean = given.double().std(correction=0), given.double().mean()

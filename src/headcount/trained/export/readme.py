@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from headcount.trained.export.check import CHECK, ONE, PREFIX, TOLERANCE, tolerance_of
+from headcount.trained.export.check import CHECK, ONE, PREFIX, tolerance_of
 from headcount.trained.export.inputs import PREFIX as INPUT
 from headcount.trained.export.inputs import Inputs
 from headcount.trained.export.smaller import Loading
@@ -70,8 +70,7 @@ def check_lines(folder: str, inputs: Inputs, outputs: Mapping[str, Tensor]) -> s
         ("outputs" if name == ONE else f'outputs["{name.removeprefix(PREFIX)}"]', f'check["{name}"]')
         for name in outputs
     ]
-    tolerance = tolerance_of(outputs)
-    scale = "" if tolerance == TOLERANCE else " * " + "{wanted}.abs().max()"
+    tolerance = f"{tolerance_of(outputs):g}"
     return "\n".join(
         [
             "import torch",
@@ -81,7 +80,7 @@ def check_lines(folder: str, inputs: Inputs, outputs: Mapping[str, Tensor]) -> s
             "with torch.no_grad():",
             f"    outputs = model({', '.join(given)})",
             *(
-                f"assert ({found} - {wanted}).abs().max() <= {tolerance:g}{scale.format(wanted=wanted)}"
+                f"torch.testing.assert_close({found}, {wanted}, rtol={tolerance}, atol={tolerance})"
                 for found, wanted in pairs
             ),
         ]

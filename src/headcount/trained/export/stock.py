@@ -5,6 +5,7 @@ and its attention must have the wanted shapes.
 """
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import lcm
 from pathlib import Path
@@ -116,20 +117,18 @@ def _with_counts(config: Any, counts: Counts) -> Any:
 
 
 def _refusal(smaller: Smaller, counts: Counts) -> str:
-    name = type(smaller.model.config).__name__
     whole = Counts.of(attention_blocks(smaller.whole)[0])
-    nearest = _nearest(smaller.model, counts, whole)
-    if nearest is None or nearest == whole.heads:
-        return (
-            f"stock: {name} holds heads of {whole.head_dim} numbers in its own count of {whole.heads} alone, "
-            f"got {counts.heads}"
-        )
-    return f"stock: {name} cannot hold {counts.heads} heads; the nearest count that it can hold is {nearest}"
+    below, above = range(counts.heads - 1, 0, -1), range(counts.heads + 1, whole.heads + 1)
+    nearest = [_first_held(smaller.model, heads, counts, whole) for heads in (below, above)]
+    named = " or ".join(str(heads) for heads in nearest if heads is not None)
+    return (
+        f"stock: expected a number of heads that {type(smaller.model.config).__name__} can hold, such as "
+        f"{named or whole.heads}, got {counts.heads}"
+    )
 
 
-def _nearest(model: Any, counts: Counts, whole: Counts) -> int | None:
-    """The count of heads nearest to the wanted one that the config holds; of two, the larger one."""
-    possible = sorted(range(1, whole.heads + 1), key=lambda heads: (abs(heads - counts.heads), -heads))
+def _first_held(model: Any, possible: Iterable[int], counts: Counts, whole: Counts) -> int | None:
+    """The first of these counts of heads that the config holds."""
     for heads in possible:
         kv_heads = whole.kv_heads if heads % whole.kv_heads == 0 else heads
         if _config_with(model, Counts(heads, kv_heads, counts.head_dim)) is not None:

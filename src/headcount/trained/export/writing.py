@@ -9,14 +9,13 @@ from typing import Any, Literal, get_args
 
 from torch import nn
 
-from headcount.errors import InvalidInput
 from headcount.trained.discovery import attention_blocks
 from headcount.trained.export import code, program, stock
 from headcount.trained.export.check import CHECK
 from headcount.trained.export.folder import MARK, check_free, write_whole_folder
 from headcount.trained.export.readme import KINDS, lines_of, readme
 from headcount.trained.export.smaller import CannotHold, Loading, Smaller, Write
-from headcount.trained.plan import SOLUTIONS, Name
+from headcount.trained.plan import SOLUTIONS, Name, Plan
 from headcount.validation import check_choice
 from headcount.version import __version__
 
@@ -47,7 +46,8 @@ BESIDE = (
 class Exported:
     """A folder with a shrunk model.
 
-    - `passed_over`: why it is none of the kinds that come first.
+    - `heads`, `parameters`: of the whole model and of this one.
+    - `notes`: why it is none of the kinds that come first, and what else could be had.
     """
 
     kind: Kind
@@ -56,7 +56,7 @@ class Exported:
     heads: tuple[int, int]
     parameters: tuple[int, int]
     loading: Loading
-    passed_over: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @property
     def title(self) -> str:
@@ -68,26 +68,29 @@ class Exported:
         """The Python that loads it."""
         return lines_of(self.loading, str(self.folder))
 
-    def to_json(self) -> dict[str, Any]:
-        """For machines."""
+    def about(self) -> dict[str, Any]:
+        """What is in the folder, wherever it lies."""
         whole, left = (
             {"heads": h, "parameters": p} for h, p in zip(self.heads, self.parameters, strict=True)
         )
         return {
             "kind": self.kind,
             "solution": self.solution,
-            "folder": str(self.folder),
-            "load": self.lines,
             "needs": self.loading.needs,
             "says": list(self.loading.says),
             "whole": whole,
             "shrunk": left,
-            "passed_over": list(self.passed_over),
             "version": __version__,
         }
 
+    def to_json(self) -> dict[str, Any]:
+        """What was written, where, and how it is loaded."""
+        place = {"folder": str(self.folder), "load": self.lines, "notes": list(self.notes)}
+        return {**self.about(), **place}
+
 
 def written(
+    plan: Plan,
     build: Callable[[Name], Smaller],
     folder: Path,
     *,
@@ -105,36 +108,55 @@ def written(
     if solution is not None:
         check_choice("solution", solution, SOLUTIONS)
     check_free(name, folder)
-    tried: list[str] = []
-    for each in NAMES:
-        if kind not in (None, each):
+    notes: list[str] = []
+    for each, chosen in _choices(kind, solution):
+        if kind is None and solution is None and chosen == "uniform" and _keeps_all_needlessly(plan):
+            notes.append(f"Not {each}: the uniform solution keeps all heads.")
             continue
-        chosen = next((known for known in SOLUTIONS if known == solution), SOLUTION_OF[each])
         try:
-            return _written(each, build(chosen), folder, tried)
+            return _written(each, build(chosen), folder, [*notes, *_smaller_one(plan, chosen, solution)])
         except CannotHold as problem:
             if kind is not None:
                 raise
-            tried.append(str(problem))
-    raise InvalidInput(tried[-1])
+            notes.append(f"Not {problem}.")
+            refused = problem
+    raise refused
 
 
-def _written(kind: Kind, smaller: Smaller, folder: Path, tried: Sequence[str]) -> Exported:
-    counts = [
-        (block.name, block.heads, left.heads)
-        for block, left in zip(attention_blocks(smaller.whole), smaller.blocks, strict=True)
-    ]
+def _choices(kind: str | None, solution: str | None) -> list[tuple[Kind, Name]]:
+    """What to try, in this order."""
+    kinds = [each for each in NAMES if kind in (None, each)]
+    named = [name for name in SOLUTIONS if name == solution]
+    return [(each, named[0] if named else SOLUTION_OF[each]) for each in kinds]
+
+
+def _keeps_all_needlessly(plan: Plan) -> bool:
+    return plan.uniform.heads == plan.heads > plan.free.heads
+
+
+def _smaller_one(plan: Plan, chosen: Name, solution: str | None) -> list[str]:
+    """A word on the other solution, where it keeps fewer heads and nobody chose between them."""
+    if solution is not None or chosen != "uniform" or plan.free.heads >= plan.uniform.heads:
+        return []
+    return [f"The free solution keeps {plan.free.heads} heads: --as code or --as export holds it."]
+
+
+def _written(kind: Kind, smaller: Smaller, folder: Path, notes: Sequence[str]) -> Exported:
+    whole = attention_blocks(smaller.whole)
 
     def fill(place: Path) -> Exported:
         loading = WRITE[kind](smaller, place)
+        counts = [
+            (each.name, each.heads, left.heads) for each, left in zip(whole, smaller.blocks, strict=True)
+        ]
         found = Exported(
             kind,
             smaller.solution,
             folder,
-            (sum(each[1] for each in counts), sum(each[2] for each in counts)),
+            (sum(before for _, before, _ in counts), sum(after for _, _, after in counts)),
             (_parameters(smaller.whole), _parameters(smaller.model)),
             loading,
-            tuple(tried),
+            tuple(notes),
         )
         _write_check(place / CHECK, smaller)
         _copy_beside(smaller.whole, place)
@@ -142,7 +164,7 @@ def _written(kind: Kind, smaller: Smaller, folder: Path, tried: Sequence[str]) -
             kind, loading, folder=folder.name, counts=counts, inputs=smaller.inputs, outputs=smaller.outputs
         )
         (place / README).write_text(text, encoding="utf-8")
-        (place / MARK).write_text(json.dumps(found.to_json(), indent=2) + "\n", encoding="utf-8")
+        (place / MARK).write_text(json.dumps(found.about(), indent=2) + "\n", encoding="utf-8")
         return found
 
     return write_whole_folder(folder, fill)
