@@ -24,7 +24,7 @@ import json, sys, traceback
 class Blocked:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in sys.argv[1].split(","):
-            raise ImportError(f"{name} is not to be had")
+            raise ModuleNotFoundError(f"{name} is not to be had")
 sys.meta_path.insert(0, Blocked())
 import torch
 torch.set_num_threads(1)
