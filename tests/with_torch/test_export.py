@@ -160,6 +160,18 @@ def test_what_a_kind_cannot_hold_is_one_line_and_leaves_nothing(name, options, s
     assert list(tmp_path.iterdir()) == []
 
 
+def test_nothing_says_what_a_module_of_ones_own_takes():
+    with pytest.raises(InvalidInput, match="expected samples that say what the model takes, got none"):
+        Inputs.made_up(whole_of("torch"))
+
+
+@pytest.mark.parametrize("name", ["bert", "t5", "vit", "llama"])
+def test_made_up_inputs_suit_the_model(name):
+    whole = whole_of(name)
+    inputs = Inputs.made_up(whole)
+    assert outputs_of(whole, inputs.named).isfinite().all()
+
+
 def test_t5_layers_with_different_heads_share_no_table(tmp_path):
     whole = whole_of("t5")
     plan = plan_of(whole, free=((0, 1), (1, 2), (2, 3)))

@@ -89,7 +89,7 @@ def write(smaller: Smaller, folder: Path) -> Loading:
         },
     )
     with no_bars():
-        smaller.check("code", lambda: _own_class(folder, name).from_pretrained(folder).eval())
+        smaller.check("code", lambda: own_class(folder, name).from_pretrained(folder).eval())
     return Loading(
         (
             f"from transformers import {autos[0]}",
@@ -157,7 +157,7 @@ def _extend_config(path: Path, more: dict[str, Any]) -> None:
     path.write_text(json.dumps({**config, **more}, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _own_class(folder: Path, name: str) -> Any:
+def own_class(folder: Path, name: str) -> Any:
     """The class from its file alone: transformers would copy the file to a cache first."""
     module_name = f"headcount_{MODULE}_{abs(hash(folder))}"
     spec = importlib.util.spec_from_file_location(module_name, folder / f"{MODULE}.py")
