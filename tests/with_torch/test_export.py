@@ -9,6 +9,7 @@ from safetensors.torch import load_file
 from small_models import batch_of, outputs_of
 
 from headcount.errors import InvalidInput
+from headcount.trained.export.code import own_class
 from headcount.trained.export.inputs import Inputs
 from headcount.trained.export.smaller import CannotHold
 from headcount.trained.export.writing import written
@@ -170,6 +171,27 @@ def test_made_up_inputs_suit_the_model(name):
     whole = whole_of(name)
     inputs = Inputs.made_up(whole)
     assert outputs_of(whole, inputs.named).isfinite().all()
+
+
+def test_inputs_of_a_single_sample_are_doubled_and_flags_stay_flags():
+    batch = {"input_ids": torch.tensor([[5, 9, 7]]), "token_type_ids": torch.tensor([[0, 0, 1]])}
+    drawn = Inputs.like(whole_of("bert"), batch).named
+    assert drawn["input_ids"].shape == (2, 3) and set(drawn["input_ids"].flatten().tolist()) <= set(
+        range(5, 10)
+    )
+    assert set(drawn["token_type_ids"].flatten().tolist()) <= {0, 1}
+
+
+@pytest.mark.parametrize(("name", "kind"), [("llama", "stock"), ("llama", "code"), ("gpt2", "code")])
+def test_keys_and_values_of_earlier_tokens_are_of_the_new_size(name, kind, folders):
+    folder, base = folders[f"{name} {kind}"], type(whole_of(name))
+    made = base if kind == "stock" else own_class(folder, f"Shrunk{base.__name__}")
+    model, ids = made.from_pretrained(folder).eval(), torch.arange(4, 9)[None]
+    with torch.no_grad():
+        first = model(input_ids=ids[:, :3], use_cache=True)
+        then = model(input_ids=ids[:, 3:], past_key_values=first.past_key_values)
+        torch.testing.assert_close(then.logits, model(input_ids=ids).logits[:, 3:])
+    assert first.past_key_values.layers[0].keys.shape[1] == (1 if kind == "stock" else 3)
 
 
 def test_t5_layers_with_different_heads_share_no_table(tmp_path):

@@ -45,11 +45,13 @@ def shrink(
 ) -> None:
     """Write the smaller model of a plan into a folder that loads without headcount.
 
-    - stock: a folder that transformers loads as it is. Its config holds one
-      number of heads for all layers, so this is the uniform solution.
-    - code: the same with a few lines of Python beside the weights, for any number
-      in each layer; it is loaded with trust_remote_code=True.
-    - export: a program that torch alone runs, of any model.
+    --as stock: a folder that transformers loads as it is. Its config holds one
+    number of heads for all layers, so this is the uniform solution.
+
+    --as code: the same with a few lines of Python beside the weights, for any
+    number in each layer; it is loaded with trust_remote_code=True.
+
+    --as export: a program that torch alone runs, of any model.
 
     What was written is read back and compared before it gets its name. Edit `kept`
     in plan.json to choose other heads; these are then refitted to --data.

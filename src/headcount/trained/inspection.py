@@ -39,6 +39,7 @@ class Inspection:
     - `plan`: the heads to keep; both of its solutions can be applied.
     - `layers`: what each layer needs, with an interval.
     - `sentence`: the answer.
+    - `inputs`: some of the kind that the model takes, drawn at random, to try a shrunk model with.
     """
 
     plan: Plan

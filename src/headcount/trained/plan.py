@@ -104,10 +104,9 @@ class Plan:
             for number, each in enumerate(_checked_list("layers", content["layers"]))
         )
         source = content.get("source")  # plans of older versions have none
-        texts = {"model": content["model"], "measure": content["measure"], "source": source or ""}
-        for name, text in texts.items():
-            if not isinstance(text, str):
-                raise expected(name, "a text", text)
+        for name in ("model", "measure", *(() if source is None else ("source",))):
+            if not isinstance(content[name], str):
+                raise expected(name, "a text", content[name])
         return cls(
             model=content["model"],
             layers=layers,

@@ -33,7 +33,9 @@ class Inputs:
     def like(cls, model: nn.Module, batch: Batch) -> "Inputs":
         """A few samples with the shapes, ranges and masks of those in a batch, drawn at random."""
         random = torch.Generator().manual_seed(SEED)
-        taken = taken_by(model, part_of(batch, range(min(SAMPLES, size_of(batch)))))
+        size = size_of(batch)
+        # A single sample would have torch.export take the number of samples for a constant.
+        taken = taken_by(model, part_of(batch, [0, 0] if size == 1 else range(min(SAMPLES, size))))
         if isinstance(taken, Mapping):
             tensors = {name: each for name, each in taken.items() if isinstance(each, Tensor)}
             return cls(named={name: _drawn_like(each, random, name) for name, each in tensors.items()})

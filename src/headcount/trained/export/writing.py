@@ -161,7 +161,12 @@ def _written(kind: Kind, smaller: Smaller, folder: Path, notes: Sequence[str]) -
         _write_check(place / CHECK, smaller)
         _copy_beside(smaller.whole, place)
         text = readme(
-            kind, loading, folder=folder.name, counts=counts, inputs=smaller.inputs, outputs=smaller.outputs
+            kind,
+            loading,
+            folder=folder.absolute().name,
+            counts=counts,
+            inputs=smaller.inputs,
+            outputs=smaller.outputs,
         )
         (place / README).write_text(text, encoding="utf-8")
         (place / MARK).write_text(json.dumps(found.about(), indent=2) + "\n", encoding="utf-8")
