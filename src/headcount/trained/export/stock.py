@@ -116,12 +116,18 @@ def _with_counts(config: Any, counts: Counts) -> Any:
 
 
 def _refusal(smaller: Smaller, counts: Counts) -> str:
+    name = type(smaller.model.config).__name__
+    if counts.kv_heads < counts.heads and not hasattr(smaller.model.config, KV_HEADS):
+        return (
+            f"stock: expected as many key-value heads as heads, {counts.heads}, the only number that {name} "
+            f"can hold, got {counts.kv_heads}"
+        )
     whole = Counts.of(attention_blocks(smaller.whole)[0])
     below, above = range(counts.heads - 1, 0, -1), range(counts.heads + 1, whole.heads + 1)
     nearest = [_first_held(smaller.model, heads, counts, whole) for heads in (below, above)]
     named = " or ".join(str(heads) for heads in nearest if heads is not None)
     return (
-        f"stock: expected a number of heads that {type(smaller.model.config).__name__} can hold, such as "
+        f"stock: expected a number of heads that {name} can hold, such as "
         f"{named or whole.heads}, got {counts.heads}"
     )
 
