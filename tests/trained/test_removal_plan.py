@@ -1,6 +1,7 @@
 """A plan as a file: read back as it was written, and every slip in an edited one is one line."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -33,6 +34,14 @@ def test_a_plan_is_read_as_it_was_written(tmp_path):
     assert read_plan(tmp_path) == read_plan(tmp_path / "plan.json") == PLAN
 
 
+def test_a_plan_knows_where_the_model_came_from_unless_it_is_an_old_one(tmp_path):
+    found = replace(PLAN, source="models/bert")
+    assert Plan.from_json(json.loads(json.dumps(found.to_json()))) == found
+    old = PLAN.to_json()
+    del old["source"]
+    assert Plan.from_json(old) == PLAN
+
+
 def test_an_edited_solution_has_no_measured_loss():
     plan = Plan.from_json(edited(free__kept__0=[1]))
     assert plan.free == Solution(((1,), (2,))) and plan.uniform == UNIFORM
@@ -57,6 +66,7 @@ def test_heads_and_solutions():
         ({"free": None}, "plan: expected model, measure, tolerance, layers, uniform, free, got no free"),
         ({"tolerance": -1}, "tolerance: expected a finite number > 0, got -1"),
         ({"model": 3}, "model: expected a text, got 3"),
+        ({"source": 0}, "source: expected a text, got 0"),
         ({"layers__0__heads": 0}, "layers: 0: heads: expected an integer >= 1, got 0"),
         ({"layers__0": 3}, "layers: 0: expected an object with name, heads, kv_heads, head_dim, got 3"),
         ({"free__judged": 3}, "free: judged: expected an object with mean, low, high, samples, got 3"),

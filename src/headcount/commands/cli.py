@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str | None, str]] = {
     "demo": (None, "headcount demo --out demo"),
     "plan": (None, "headcount plan 4 --layers 1 --layers 6"),
     "inspect": (None, "headcount inspect models/bert texts.jsonl --out inspect"),
+    "shrink": (None, "headcount shrink inspect/plan.json --out small"),
     "sweep": (None, "headcount sweep spec.toml --out runs/mine"),
     "example": (None, "headcount example > spec.toml"),
     "report": (None, "headcount report runs/mine"),

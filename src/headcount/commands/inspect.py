@@ -92,6 +92,7 @@ def inspect(
         )
     options = {"out": out, "tolerance": tolerance, "loss": loss, "metric": metric, "distance": distance}
     options |= {"distil": distil, "device": device, "seed": seed or None}
+    found = replace(found, plan=replace(found.plan, source=model))
     found = replace(found, command=_command(model, data, options))
     found.save(out)
     page = found.report(out / REPORT)

@@ -132,17 +132,25 @@ def called(model: nn.Module, batch: Batch) -> Any:
 
 
 def arguments_of(model: nn.Module, batch: Batch) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What the model is called with, where it lies: of a tuple the first part, as the others are targets.
+    """What the model is called with, where it lies.
 
     >>> arguments_of(nn.Linear(1, 1), (torch.zeros(1, 1), "target"))
     ((tensor([[0.]]),), {})
     """
-    batch = moved(batch, device_of(model))
+    taken = taken_by(model, moved(batch, device_of(model)))
+    if isinstance(taken, Mapping):
+        return (), dict(taken)
+    return (taken if isinstance(taken, tuple) else (taken,)), {}
+
+
+def taken_by(model: nn.Module, batch: Batch) -> Batch:
+    """What of a batch the model is called with: one input, a tuple of them, or named ones.
+
+    Of a tuple the first part is its input; the others are targets.
+    """
     if isinstance(batch, tuple):
         batch = batch[0]
-    if isinstance(batch, Mapping):
-        return (), _taken(model, batch)
-    return (batch if isinstance(batch, tuple) else (batch,)), {}
+    return _taken(model, batch) if isinstance(batch, Mapping) else batch
 
 
 def _taken(model: nn.Module, batch: Mapping[str, Any]) -> dict[str, Any]:

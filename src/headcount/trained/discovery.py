@@ -59,6 +59,18 @@ def attention_blocks(model: nn.Module, *, whole: bool = True) -> tuple[Attention
     return tuple(blocks)
 
 
+def same_blocks(blocks: Sequence[AttentionBlock], model: nn.Module) -> tuple[AttentionBlock, ...]:
+    """These blocks in a copy of their model, whose counts may be others than its config says."""
+    modules = dict(model.named_modules())
+    found = []
+    for block in blocks:
+        attention, above = modules[block.name], modules.get(block.name.rpartition(".")[0])
+        paths = (*block.layout.projections, block.layout.output)
+        parts = [part for path in paths if (part := reached(attention, above, path)) is not None]
+        found.append(AttentionBlock(block.name, block.layout, attention, tuple(parts[:-1]), parts[-1]))
+    return tuple(found)
+
+
 def _block(name: str, module: nn.Module, above: nn.Module | None) -> AttentionBlock | None:
     for layout in _layouts(module):
         if not isinstance(getattr(module, layout.head_dim, None), int):

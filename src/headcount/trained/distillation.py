@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from headcount.errors import InvalidInput
 from headcount.trained.effect import Measure
-from headcount.trained.fitting import Projections, rebuilt
+from headcount.trained.fitting import rebuilt
 from headcount.trained.plan import SOLUTIONS, Kept, Name, Plan
+from headcount.trained.projections import Projections
 from headcount.trained.recovery import recovered
 from headcount.trained.rise import Rise
 from headcount.trained.weights import Weights, weights_of

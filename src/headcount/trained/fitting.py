@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,10 +16,9 @@ from headcount.trained.descent import Counts
 from headcount.trained.discovery import attention_blocks
 from headcount.trained.lockstep import Beside, in_lockstep
 from headcount.trained.plan import Kept
+from headcount.trained.projections import Projections
 from headcount.trained.refit import Moments, chosen_ridge, columns_of, refitted
 from headcount.trained.taps import Targets
-
-Projections = list[tuple[np.ndarray, np.ndarray | None]]  # W and b of every output projection
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,13 +10,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from headcount.errors import InvalidInput
 from headcount.extras import needed
 from headcount.results.files import check_writable, write_whole
 from headcount.trained.descent import Descent, Step
 from headcount.trained.plan import SOLUTIONS, LayerShape, Name, Plan, Solution, rises_to_json
+from headcount.trained.projections import PROJECTIONS, Projections, projections_bytes
 from headcount.trained.summary import LayerCount, layer_counts, sentence_of
 from headcount.validation import check_integer, check_number
 from headcount.version import __version__
@@ -30,10 +29,11 @@ if TYPE_CHECKING:
     from headcount.trained.count import Counted, Note, Study
     from headcount.trained.distillation import Distilling
     from headcount.trained.effect import Own
-    from headcount.trained.fitting import Projections
+    from headcount.trained.export.inputs import Inputs
+    from headcount.trained.export.writing import Exported, Kind
     from headcount.trained.weights import Weights
 
-PLAN, INSPECTION, PROJECTIONS = "plan.json", "inspect.json", "projections.safetensors"
+PLAN, INSPECTION = "plan.json", "inspect.json"
 REPORT, CHART_WIDTH = "report.html", 480
 
 
@@ -44,6 +44,7 @@ class Inspection:
     - `plan`: the heads to keep; both of its solutions can be applied.
     - `layers`: what each layer needs, with an interval.
     - `sentence`: the answer.
+    - `inputs`: some of the kind that the model takes, drawn at random, to try a shrunk model with.
     - `collisions`: samples that a layer with one head too few no longer tells apart.
     - `command`: what repeats it, for the page.
     """
@@ -53,7 +54,8 @@ class Inspection:
     sentence: str
     counted: "Counted" = field(repr=False)
     whole: "nn.Module" = field(repr=False)
-    projections: "dict[Name, Projections]" = field(repr=False)
+    projections: dict[Name, Projections] = field(repr=False)
+    inputs: "Inputs" = field(repr=False)
     samples: int
     seconds: float
     recovered: "dict[Name, Weights]" = field(default_factory=dict, repr=False)
@@ -111,24 +113,19 @@ class Inspection:
         return path
 
     def save(self, folder: Path | str) -> Path:
-        """Write inspect.json, plan.json, the refitted projections and recovered weights into a folder."""
-        from safetensors.numpy import save
+        """Write inspect.json, plan.json and what `headcount shrink` needs into a folder."""
+        from safetensors.torch import save
 
+        from headcount.trained.export.inputs import INPUTS
         from headcount.trained.weights import file_of, written_weights
 
         folder = Path(folder)
         check_writable("folder", folder)
-        tensors = {
-            f"{name}.{layer}.{part}": np.ascontiguousarray(values, np.float32)
-            for name, layers in self.projections.items()
-            for layer, pair in enumerate(layers)
-            for part, values in zip(("weight", "bias"), pair, strict=True)
-            if values is not None
-        }
         contents = {
             PLAN: _written(self.plan.to_json()),
             INSPECTION: _written(self.to_json()),
-            PROJECTIONS: save(tensors, {"model": self.plan.model}),
+            PROJECTIONS: projections_bytes(self.plan, self.projections),
+            INPUTS: save(self.inputs.to_tensors()),
         }
         for name in SOLUTIONS:
             (folder / file_of(name)).unlink(missing_ok=True)  # of an earlier plan
@@ -138,6 +135,18 @@ class Inspection:
         for file, content in contents.items():
             _write(folder / file, content)
         return folder
+
+    def save_model(
+        self, folder: Path | str, *, solution: Name | None = None, kind: "Kind | None" = None
+    ) -> "Exported":
+        """Write a shrunk model that loads without headcount, as `headcount shrink` does."""
+        from headcount.trained.export.smaller import Smaller
+        from headcount.trained.export.writing import written
+
+        def build(name: Name) -> Smaller:
+            return Smaller(self.whole, self.apply(name).cpu(), self.inputs, name)
+
+        return written(self.plan, build, Path(folder), kind=kind, solution=solution)
 
     def _solution(self, solution: Solution) -> dict[str, Any]:
         return {
@@ -192,6 +201,7 @@ def inspect(
     from headcount.trained.count import Samples, Study
     from headcount.trained.discovery import prepared
     from headcount.trained.distillation import check_distillable, distilled
+    from headcount.trained.export.inputs import Inputs
 
     began = perf_counter()
     seed = check_integer("seed", seed, at_least=0)
@@ -235,6 +245,7 @@ def inspect(
         counted=counted,
         whole=whole,
         projections=projections,
+        inputs=Inputs.like(whole, given[0]),
         samples=sum(map(size_of, given)),
         seconds=perf_counter() - began,
         recovered=weights,
@@ -257,7 +268,14 @@ def _planned(study: "Study", counted: "Counted") -> "tuple[Plan, dict[Name, Proj
     layers = tuple(
         LayerShape(block.name, block.heads, block.kv_heads, block.head_dim) for block in study.blocks
     )
-    plan = Plan(fingerprint(study.blocks), layers, study.judging.kind, study.tolerance, **solutions)
+    plan = Plan(
+        fingerprint(study.blocks),
+        layers,
+        study.judging.kind,
+        study.tolerance,
+        solutions["uniform"],
+        solutions["free"],
+    )
     return plan, projections
 
 

@@ -12,10 +12,11 @@ def is_linear(module: object) -> TypeGuard[nn.Module]:
     >>> is_linear(nn.Linear(2, 3)), is_linear(nn.ReLU())
     (True, False)
     """
-    return isinstance(module, nn.Linear) or (isinstance(module, nn.Module) and _is_transposed(module))
+    return isinstance(module, nn.Linear) or (isinstance(module, nn.Module) and is_transposed(module))
 
 
-def _is_transposed(module: nn.Module) -> bool:
+def is_transposed(module: nn.Module) -> bool:
+    """Whether a map stores its weight as [input, output]."""
     # transformers' Conv1D by what it is, so that transformers is not imported for models without it.
     weight = getattr(module, "weight", None)
     sizes = getattr(module, "nx", None), getattr(module, "nf", None)
@@ -29,7 +30,7 @@ def weight_of(module: nn.Module) -> Tensor:
     (3, 2)
     """
     weight: Tensor = module.weight.detach()
-    return weight.T if _is_transposed(module) else weight
+    return weight.T if is_transposed(module) else weight
 
 
 def bias_of(module: nn.Module) -> Tensor | None:
@@ -41,7 +42,7 @@ def set_linear(module: nn.Module, weight: Tensor, bias: Tensor | None) -> None:
     """Give the map another weight [output, input] and bias, of any size, in the type and place of its own."""
     outputs, inputs = weight.shape
     like = module.weight
-    if _is_transposed(module):
+    if is_transposed(module):
         weight = weight.T
         module.nf, module.nx = outputs, inputs
     else:

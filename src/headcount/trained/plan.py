@@ -53,6 +53,7 @@ class Plan:
     - `model`: the fingerprint of its attention weights.
     - `measure`, `tolerance`: what was measured, and by how much it may rise.
     - `uniform`, `free`: as many heads in every layer, and shares by what heads are worth.
+    - `source`: where the command line found the model.
     """
 
     model: str
@@ -61,6 +62,7 @@ class Plan:
     tolerance: float
     uniform: Solution
     free: Solution
+    source: str | None = None
 
     def __post_init__(self) -> None:
         for name in SOLUTIONS:
@@ -87,6 +89,7 @@ class Plan:
         """The content of plan.json."""
         return {
             "model": self.model,
+            "source": self.source,
             "measure": self.measure,
             "tolerance": self.tolerance,
             "layers": [asdict(layer) for layer in self.layers],
@@ -102,7 +105,8 @@ class Plan:
             _layer(f"layers: {number}", each)
             for number, each in enumerate(_checked_list("layers", content["layers"]))
         )
-        for name in ("model", "measure"):
+        source = content.get("source")  # plans of older versions have none
+        for name in ("model", "measure", *(() if source is None else ("source",))):
             if not isinstance(content[name], str):
                 raise expected(name, "a text", content[name])
         return cls(
@@ -112,6 +116,7 @@ class Plan:
             tolerance=check_number("tolerance", content["tolerance"], above=0.0),
             uniform=_solution("uniform", content["uniform"]),
             free=_solution("free", content["free"]),
+            source=source,
         )
 
 

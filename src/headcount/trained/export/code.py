@@ -1,0 +1,171 @@
+"""A folder that transformers loads with a few lines of code beside the weights, whatever the counts are."""
+
+import importlib.util
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headcount.trained.attention import AttentionBlock
+from headcount.trained.export.smaller import (
+    CannotHold,
+    Loading,
+    Smaller,
+    auto_classes,
+    no_bars,
+    transformers_class,
+)
+from headcount.trained.families.fused import GPT2
+from headcount.trained.families.multihead import MULTIHEAD
+from headcount.trained.families.t5 import T5
+from headcount.trained.layout import UP, Layout
+from headcount.trained.linear import is_transposed
+
+MODULE = "modeling_shrunk"
+COUNTS = "attention_head_counts"
+LINEAR, TRANSPOSED = (
+    (
+        "from torch import nn",
+        "nn.Linear(inputs or linear.in_features, outputs or linear.out_features, linear.bias is not None)",
+    ),
+    ("from transformers.pytorch_utils import Conv1D", "Conv1D(outputs or linear.nf, inputs or linear.nx)"),
+)
+# What the other layouts with an `adapt` of their own change.
+ADAPTED = {
+    GPT2.name: ("attention.split_size = joined",),
+    T5.name: (
+        "if isinstance(above, T5LayerSelfAttention):",
+        "    attention.relative_attention_bias = nn.Embedding(config.relative_attention_num_buckets, heads)",
+        "    attention.has_relative_attention_bias = True",
+        "attention.register_forward_pre_hook(own_position_bias, with_kwargs=True)",
+    ),
+}
+IMPORTED = {T5.name: ("from transformers.models.t5.modeling_t5 import T5LayerSelfAttention",)}
+BELOW = {
+    T5.name: '''
+
+def own_position_bias(attention, arguments, named):
+    """Have a layer compute its bias: the one it is handed is for the heads of the first layer."""
+    return arguments, {**named, "position_bias": None}
+'''
+}
+ABOVE = '            above = self.get_submodule(path.rpartition(".")[0])\n'
+FILE = '''"""{base} whose layers have the heads that config.json lists: [heads, key-value heads]."""
+
+{imports}
+
+
+class {name}({base}):
+    def __init__(self, config, *arguments, **named):
+        super().__init__(config, *arguments, **named)
+        for path, (heads, kv_heads) in config.{counts}.items():
+            attention = self.get_submodule(path)
+{above}            joined, shared = heads * attention.{head_dim}, kv_heads * attention.{head_dim}
+{lines}
+
+
+def resized(linear, inputs=None, outputs=None):
+    """A map of another size, for weights that are loaded next."""
+    return {resized}
+{below}'''
+
+
+def write(smaller: Smaller, folder: Path) -> Loading:
+    """Config, weights, and the class that they are loaded with."""
+    made = transformers_class("code", smaller.whole)
+    name, model = f"Shrunk{made.__name__}", smaller.model
+    source = source_of(made.__name__, name, smaller.blocks, grouped=smaller.grouped)
+    (folder / f"{MODULE}.py").write_text(source, encoding="utf-8")
+    with no_bars():
+        model.save_pretrained(folder)
+    autos = auto_classes(model) or ["AutoModel"]
+    _extend_config(
+        folder / "config.json",
+        {
+            "architectures": [name],
+            "auto_map": dict.fromkeys(autos, f"{MODULE}.{name}"),
+            COUNTS: {block.name: [block.heads, block.kv_heads] for block in smaller.blocks},
+        },
+    )
+    with no_bars():
+        smaller.check("code", lambda: own_class(folder, name).from_pretrained(folder).eval())
+    return Loading(
+        (
+            f"from transformers import {autos[0]}",
+            "",
+            f'model = {autos[0]}.from_pretrained("{{folder}}", trust_remote_code=True)',
+        ),
+        "transformers",
+        (f"The folder's {MODULE}.py, which `trust_remote_code` runs, gives every layer its own count.",),
+    )
+
+
+def source_of(base: str, name: str, blocks: Sequence[AttentionBlock], *, grouped: bool) -> str:
+    """A subclass of an architecture with attention of these counts, and key-value heads if it is grouped."""
+    layout = _one_layout(blocks)
+    linear, resized = TRANSPOSED if is_transposed(blocks[0].output) else LINEAR
+    lines = _lines(layout, grouped=grouped)
+    imports = [linear, f"from transformers import {base}", *IMPORTED.get(layout.name, ())]
+    return FILE.format(
+        base=base,
+        name=name,
+        imports="\n".join(imports),
+        counts=COUNTS,
+        head_dim=layout.head_dim,
+        above=ABOVE if any("above" in line for line in lines) else "",
+        lines="\n".join(" " * 12 + line for line in lines),
+        resized=resized,
+        below=BELOW.get(layout.name, ""),
+    )
+
+
+def _one_layout(blocks: Sequence[AttentionBlock]) -> Layout:
+    layouts = {block.layout.name: block.layout for block in blocks}
+    if len(layouts) > 1:
+        raise CannotHold(f"code: expected attention of one kind, got {', '.join(layouts)}")
+    (layout,) = layouts.values()
+    if layout is MULTIHEAD or (layout.adapt is not None and layout.name not in ADAPTED):
+        raise CannotHold(f"code: attention of {layout.name} is changed by more than its sizes")
+    return layout
+
+
+def _lines(layout: Layout, *, grouped: bool) -> list[str]:
+    """What changes in one attention module."""
+    if len(layout.projections) == 1:
+        changes = [(layout.projections[0], "outputs=joined + 2 * shared")]
+    else:
+        sizes = "joined", "shared", "shared"
+        changes = [(path, f"outputs={size}") for path, size in zip(layout.projections, sizes, strict=True)]
+    changes.append((layout.output, "inputs=joined"))
+    places = [(_place(path), size) for path, size in changes]
+    lines = [f"{place} = resized({place}, {size})" for place, size in places]
+    if layout.heads is not None:
+        lines.append(f"attention.{layout.heads} = heads")
+    lines += [f"attention.{each} = joined" for each in layout.joined]
+    if layout.groups is not None and grouped:
+        lines.append(f"attention.{layout.groups} = heads // kv_heads")
+    return [*lines, *ADAPTED.get(layout.name, ())]
+
+
+def _place(path: str) -> str:
+    return f"above.{path.removeprefix(UP)}" if path.startswith(UP) else f"attention.{path}"
+
+
+def _extend_config(path: Path, more: dict[str, Any]) -> None:
+    config = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**config, **more}, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def own_class(folder: Path, name: str) -> Any:
+    """The class from its file alone: transformers would copy the file to a cache first."""
+    module_name = f"headcount_{MODULE}_{abs(hash(folder))}"
+    spec = importlib.util.spec_from_file_location(module_name, folder / f"{MODULE}.py")
+    assert spec is not None and spec.loader is not None, "a name that ends in .py has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module  # where transformers looks for the file of a class
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[module_name]
+    return getattr(module, name)

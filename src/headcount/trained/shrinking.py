@@ -1,0 +1,98 @@
+"""From a plan.json to a shrunk model in a folder."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from headcount.errors import InvalidInput
+from headcount.trained.batches import Batch, collected
+from headcount.trained.discovery import attention_blocks, fingerprint, prepared
+from headcount.trained.export.folder import check_free
+from headcount.trained.export.inputs import Inputs, read_inputs
+from headcount.trained.export.smaller import Smaller
+from headcount.trained.export.writing import NAMES, Exported, written
+from headcount.trained.fitting import rebuilt
+from headcount.trained.plan import SOLUTIONS, Name, Plan, read_plan
+from headcount.trained.projections import PROJECTIONS, Projections, read_projections
+from headcount.trained.refitting import own_projections, refitted_projections
+from headcount.trained.source import load_batches, load_model
+from headcount.trained.weights import file_of, read_weights, set_weights
+from headcount.validation import check_choice
+
+
+@dataclass
+class Shrinking:
+    """A plan with the model that it is for, and samples to refit with, if there are any."""
+
+    plan: Plan
+    folder: Path
+    whole: nn.Module
+    batches: list[Batch] | None
+    refit: bool
+    made: dict[Name, Projections] = field(default_factory=dict)
+
+    def smaller(self, solution: Name) -> Smaller:
+        """The shrunk model of one solution."""
+        if solution not in self.made:
+            self.made[solution] = self._projections(solution)
+        chosen = self.plan.solution(solution)
+        model = rebuilt(self.whole, chosen.kept, self.made[solution])
+        if chosen.recovered is not None and self.refit and self.batches is None:
+            file = self.folder / file_of(solution)
+            model = set_weights(model, read_weights(file, model=self.plan.model, kept=chosen.kept))
+        return Smaller(self.whole, model, self._inputs(), solution)
+
+    def _projections(self, solution: Name) -> Projections:
+        kept = self.plan.solution(solution).kept
+        if not self.refit:
+            return own_projections(self.whole, kept)
+        if self.batches is not None:
+            return refitted_projections(self.whole, self.batches, kept)
+        found = read_projections(self.folder / PROJECTIONS, self.plan, solution)
+        if found is None:
+            raise InvalidInput(
+                f"plan: {solution}: expected the heads that {PROJECTIONS} was fitted to, got others: --data "
+                "refits these, --no-refit leaves the model's own projections as they are"
+            )
+        return found
+
+    def _inputs(self) -> Inputs:
+        if self.batches is not None:
+            return Inputs.like(self.whole, self.batches[0])
+        return read_inputs(self.folder) or Inputs.made_up(self.whole)
+
+
+def shrink(
+    plan: Path,
+    out: Path,
+    *,
+    model: str | None = None,
+    data: str | None = None,
+    refit: bool = True,
+    kind: str | None = None,
+    solution: str | None = None,
+) -> Exported:
+    """Write the model that a plan describes; the parameters are those of `headcount shrink`."""
+    if kind is not None:
+        check_choice("--as", kind, NAMES)
+    if solution is not None:
+        check_choice("--solution", solution, SOLUTIONS)
+    check_free("--out", out)
+    if data is not None and not refit:
+        raise InvalidInput("--data: expected none with --no-refit, which leaves projections as they are")
+    found = read_plan(plan)
+    reference = model or found.source
+    if reference is None:
+        raise InvalidInput(f"--model: expected the model that {plan} is for, got none")
+    whole = prepared(load_model(reference).cpu())
+    found.check(fingerprint(attention_blocks(whole)), name=str(plan))
+    batches = None if data is None else collected(load_batches(data, model=reference, kind=_type_of(whole)))
+    folder = plan if plan.is_dir() else plan.parent
+    shrinking = Shrinking(found, folder, whole, batches, refit)
+    return written(found, shrinking.smaller, out, kind=kind, solution=solution, name="--out")
+
+
+def _type_of(model: nn.Module) -> torch.dtype | None:
+    return next((each.dtype for each in model.parameters() if each.is_floating_point()), None)
