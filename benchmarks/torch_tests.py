@@ -10,6 +10,7 @@ import sys
 import tempfile
 from datetime import UTC, datetime
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -30,7 +31,8 @@ def main() -> None:
         suite = ElementTree.parse(report).getroot()[0]
     counts = {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
     passed = counts["tests"] - counts["failures"] - counts["errors"] - counts["skipped"]
-    packages = [f"{package} {version(package)}" for package in ("torch", "datasets", "transformers", "timm")]
+    named = ("torch", "datasets", "transformers", "timm")
+    packages = [f"{package} {version(package)}" for package in named if find_spec(package)]
     result = {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "passed": passed,
