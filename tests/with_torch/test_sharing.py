@@ -1,22 +1,14 @@
-"""Key-value heads of whole models grouped: exactly where heads are copies, and as well as can be elsewhere."""
+"""Key-value heads of whole models, grouped: exactly where heads are copies, elsewhere as well as can be."""
 
 import numpy as np
 import pytest
 import torch
-from small_models import HEADS, MODELS, WIDTH, batch_of, model_of, outputs_of
-from torch import nn
+from small_models import HEADS, MODELS, batch_of, model_of, outputs_of
 
-from headcount.errors import InvalidInput
 from headcount.trained.affine import with_bias_row, without_bias_row
 from headcount.trained.attention import KEY, QUERY, VALUE
 from headcount.trained.discovery import attention_blocks, prepared
-from headcount.trained.fitting import moments_of
-from headcount.trained.grouping import Products
-from headcount.trained.inputs import input_moments
-from headcount.trained.regrouping import Metrics, apply_grouping, grouped
-from headcount.trained.scores import scores_of
-from headcount.trained.sharing import METHODS, Layer, shared_heads
-from headcount.trained.taps import targets_of
+from headcount.trained.regrouping import grouped
 
 pytestmark = pytest.mark.torch
 

@@ -12,6 +12,7 @@ from headcount.extras import needed
 
 if TYPE_CHECKING:
     from headcount.trained.inspection import Inspection
+    from headcount.trained.kv_counts import KvCounts
 
 MODEL = "A folder that transformers saved, or FILE.py:function, which returns a torch.nn.Module."
 DATA = "An .npz of inputs, a .jsonl of texts, or FILE.py:function, which returns batches."
@@ -36,6 +37,10 @@ def inspect(
         typer.Option(
             help="From the whole model: KL divergence, cosine distance, …", show_default="by outputs"
         ),
+    ] = None,
+    kv_heads: Annotated[
+        list[int] | None,
+        typer.Option(help="Key-value heads a layer to try; may be given again.", show_default=False),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="Where the model runs, such as cuda.", show_default="cuda if there")
@@ -70,6 +75,7 @@ def inspect(
         own["metric"],
         tolerance=tolerance,
         distance=distance,
+        kv_heads=kv_heads or (),
         seed=seed,
         progress=None if as_json else _say,
     )
@@ -107,3 +113,23 @@ def _show(found: "Inspection") -> None:
         f"{each.reported} on samples that decided nothing."
         for name, each in solutions.items()
     )
+    if found.grouped is not None:
+        _show_grouped(found.grouped, found.plan.measure)
+
+
+def _show_grouped(found: "KvCounts", measure: str) -> None:
+    from headcount.commands.tables import show_lines, show_table
+    from headcount.trained.kv_counts import WAYS
+
+    names = {"joint": "joint SVD", "procrustes": "Procrustes", "mean": "mean"}
+    columns = [f"{names[method]}{' + refit' * refit}" for method, refit in WAYS]
+    rows = [
+        (str(kv_heads), *(f"{found.of(kv_heads)[way].reported.mean:.3g}" for way in WAYS))
+        for kv_heads in found.counts
+    ]
+    show_table(("key-value heads", *columns), rows)
+    show_lines([f"Rise of the {measure} on samples that decided nothing.", *found.laws])
+    if found.planned is None:
+        show_lines(["The plan keeps all key-value heads: none of these counts stays within the tolerance."])
+    else:
+        show_lines([f"The plan can go down to {found.planned.kv_heads} key-value heads a layer."])

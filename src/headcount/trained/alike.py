@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 from jaxtyping import Inexact
 
-from headcount.trained.grouping import Products, partition
+from headcount.trained.grouping import Products, partition, triangle_of
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -83,7 +83,7 @@ def _gram(products: Products) -> np.ndarray:
     columns = []
     for left, right in zip(products.left, products.right, strict=True):
         wide = right.conj().T if products.right_root is None else products.right_root @ right.conj().T
-        triangle = np.linalg.qr(wide, mode="r").conj().T
+        triangle = triangle_of(wide).conj().T
         columns.append((left if products.left_root is None else products.left_root @ left) @ triangle)
     joined = np.hstack(columns)
     return joined.conj().T @ joined

@@ -57,8 +57,8 @@ class Products:
         """
         total = 0.0
         for left, right, own in zip(self.left, self.right, shared.own, strict=True):
-            one = _triangle(_in(self.left_root, np.hstack([left, -shared.factor])))
-            other = _triangle(_in(self.right_root, np.vstack([right, own]).conj().T))
+            one = triangle_of(_in(self.left_root, np.hstack([left, -shared.factor])))
+            other = triangle_of(_in(self.right_root, np.vstack([right, own]).conj().T))
             total += float((np.abs(one @ other.conj().T) ** 2).sum())
         return total
 
@@ -96,7 +96,7 @@ def joint_svd(products: Products) -> Shared:
     >>> products.error(joint_svd(products)) < 1e-20
     True
     """
-    triangles = [_triangle(_in(products.right_root, right.conj().T)).conj().T for right in products.right]
+    triangles = [triangle_of(_in(products.right_root, right.conj().T)).conj().T for right in products.right]
     scaled = np.hstack([left @ triangle for left, triangle in zip(products.left, triangles, strict=True)])
     kept = products.left.shape[2]
     columns, sizes, rows = np.linalg.svd(_in(products.left_root, scaled), full_matrices=False)
@@ -285,7 +285,7 @@ def _in(root: Root | None, columns: Matrix) -> Matrix:
     return columns if root is None else root @ columns
 
 
-def _triangle(columns: Matrix) -> Matrix:
+def triangle_of(columns: Matrix) -> Matrix:
     """A small matrix whose columns have the same products."""
     found: Matrix = np.linalg.qr(columns, mode="r")  # type: ignore[assignment]
     return found

@@ -1,4 +1,4 @@
-"""What enters the projections of attention layers, as second moments: the metrics in which heads are grouped."""
+"""Second moments of what enters the projections of attention layers: the metrics that grouping needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
 """How many heads a trained model needs: the one call, and what it returns."""
 
 import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headcount.trained.batches import Batch
     from headcount.trained.count import Counted, Note, Study
     from headcount.trained.effect import Own
+    from headcount.trained.kv_counts import KvCounts
 
 PLAN, INSPECTION, PROJECTIONS = "plan.json", "inspect.json", "projections.safetensors"
 Projections = list[tuple[np.ndarray, np.ndarray | None]]
@@ -39,6 +40,7 @@ class Inspection:
     - `plan`: the heads to keep; both of its solutions can be applied.
     - `layers`: what each layer needs, with an interval.
     - `sentence`: the answer.
+    - `grouped`: what fewer key-value heads cost, where that was asked for.
     """
 
     plan: Plan
@@ -49,6 +51,7 @@ class Inspection:
     projections: dict[Name, Projections] = field(repr=False)
     samples: int
     seconds: float
+    grouped: "KvCounts | None" = None
 
     @cached_property
     def frame(self) -> "pd.DataFrame":
@@ -64,6 +67,15 @@ class Inspection:
         kept = self.plan.solution(solution).kept
         return rebuilt(self.whole, kept, self.projections[solution])
 
+    def apply_grouping(self) -> "nn.Module":
+        """A copy of the model with all its heads and the key-value heads of the plan."""
+        from headcount.trained.regrouping import apply_grouping
+
+        planned = None if self.grouped is None else self.grouped.planned
+        if planned is None:
+            raise InvalidInput("grouped: expected a plan with key-value heads, got none")
+        return apply_grouping(self.whole, planned.layers)
+
     def to_json(self) -> dict[str, Any]:
         """The content of inspect.json."""
         return {
@@ -75,6 +87,7 @@ class Inspection:
             "layers": [layer.to_row() for layer in self.layers],
             "curves": {name: _curve(getattr(self.counted, name)) for name in SOLUTIONS},
             "ways_to_choose": self.counted.ways,
+            "grouped": [] if self.grouped is None else [row.to_json() for row in self.grouped.rows],
             "samples": self.samples,
             "seconds": round(self.seconds, 1),
             "version": __version__,
@@ -98,6 +111,10 @@ class Inspection:
             INSPECTION: _written(self.to_json()),
             PROJECTIONS: save(tensors, {"model": self.plan.model}),
         }
+        if self.grouped is not None and self.grouped.planned is not None:
+            from headcount.trained.grouping_file import GROUPING, grouping_to_bytes
+
+            contents[GROUPING] = grouping_to_bytes(self.grouped.planned.layers, model=self.plan.model)
         for name, content in contents.items():
             _write(folder / name, content)
         return folder
@@ -127,6 +144,7 @@ def inspect(
     *,
     tolerance: float | None = None,
     distance: str | None = None,
+    kv_heads: Sequence[int] = (),
     seed: int = 0,
     progress: "Note | None" = None,
 ) -> Inspection:
@@ -138,12 +156,14 @@ def inspect(
       whole model, which needs no labels.
     - `tolerance`: by how much the mean may get worse.
     - `distance`: "KL divergence", "cosine distance" or "squared distance", where the outputs do not tell.
+    - `kv_heads`: numbers of key-value heads to try in every layer, beside the count of heads.
     - `progress`: called with a line for every stage.
     """
     needed("torch", extra="torch", purpose="inspecting a trained model")
     from headcount.trained.batches import collected, size_of
     from headcount.trained.count import Samples, Study
     from headcount.trained.discovery import prepared
+    from headcount.trained.kv_counts import checked_metrics, kv_counts
 
     began = perf_counter()
     seed = check_integer("seed", seed, at_least=0)
@@ -163,8 +183,13 @@ def inspect(
         distance=distance,
         seed=seed,
     )
-    counted = study.run(progress or (lambda _: None))
+    note = progress or (lambda _: None)
+    metrics = checked_metrics(study, kv_heads) if kv_heads else None
+    counted = study.run(note)
     plan, projections = _planned(study, counted)
+    grouped = None if metrics is None else kv_counts(study, metrics, kv_heads, note)
+    if grouped is not None and grouped.planned is not None:
+        plan = replace(plan, kv_heads=grouped.planned.kv_heads)
     layers = layer_counts(counted, plan)
     return Inspection(
         plan=plan,
@@ -175,6 +200,7 @@ def inspect(
         projections=projections,
         samples=sum(map(size_of, given)),
         seconds=perf_counter() - began,
+        grouped=grouped,
     )
 
 
@@ -193,7 +219,14 @@ def _planned(study: "Study", counted: "Counted") -> tuple[Plan, dict[Name, Proje
     layers = tuple(
         LayerShape(block.name, block.heads, block.kv_heads, block.head_dim) for block in study.blocks
     )
-    plan = Plan(fingerprint(study.blocks), layers, study.judging.kind, study.tolerance, **solutions)
+    plan = Plan(
+        model=fingerprint(study.blocks),
+        layers=layers,
+        measure=study.judging.kind,
+        tolerance=study.tolerance,
+        uniform=solutions["uniform"],
+        free=solutions["free"],
+    )
     return plan, projections
 
 

@@ -51,6 +51,7 @@ class Plan:
     - `model`: the fingerprint of its attention weights.
     - `measure`, `tolerance`: what was measured, and by how much it may rise.
     - `uniform`, `free`: as many heads in every layer, and shares by what heads are worth.
+    - `kv_heads`: beside these, with all heads: key-value heads of every layer; None: as they are.
     """
 
     model: str
@@ -59,10 +60,13 @@ class Plan:
     tolerance: float
     uniform: Solution
     free: Solution
+    kv_heads: int | None = None
 
     def __post_init__(self) -> None:
         for name in SOLUTIONS:
             _check_kept(f"{name}: kept", self.solution(name).kept, self.layers)
+        if self.kv_heads is not None:
+            _check_kv_heads(self.kv_heads, self.layers)
 
     @property
     def heads(self) -> int:
@@ -89,6 +93,7 @@ class Plan:
             "tolerance": self.tolerance,
             "layers": [asdict(layer) for layer in self.layers],
             **{name: _solution_to_json(self.solution(name)) for name in SOLUTIONS},
+            "grouped": None if self.kv_heads is None else {"kv_heads": self.kv_heads},
             "version": __version__,
         }
 
@@ -110,6 +115,7 @@ class Plan:
             tolerance=check_number("tolerance", content["tolerance"], above=0.0),
             uniform=_solution("uniform", content["uniform"]),
             free=_solution("free", content["free"]),
+            kv_heads=_kv_heads(content.get("grouped")),  # plans did not always have it
         )
 
 
@@ -151,6 +157,22 @@ def _solution(name: str, content: Any) -> Solution:
         None if edited else _rise(f"{name}: {part}", content.get(part)) for part in ("judged", "reported")
     )
     return Solution(tuple(kept), judged, reported)
+
+
+def _kv_heads(content: Any) -> int | None:
+    if content is None:
+        return None
+    _check_keys("grouped", content, ("kv_heads",))
+    return check_integer("grouped: kv_heads", content["kv_heads"], at_least=1)
+
+
+def _check_kv_heads(kv_heads: int, layers: Sequence[LayerShape]) -> None:
+    for number, layer in enumerate(layers):
+        if layer.heads % kv_heads or kv_heads > layer.kv_heads:
+            raise InvalidInput(
+                f"grouped: kv_heads: expected a divisor of the {layer.heads} heads of layer {number}, at "
+                f"most its {layer.kv_heads} key-value heads, got {kv_heads}"
+            )
 
 
 def _rise(name: str, content: Any) -> Rise | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -63,7 +64,7 @@ def grouped(
     choose: bool = True,
     metrics: Metrics | None = None,
 ) -> Grouped:
-    """The whole model with so many key-value heads in every layer, which may have had fewer than heads before.
+    """The whole model with so many key-value heads in every layer, of which it may have had few before.
 
     - `given`: the targets of a prepared model, or batches and any model.
     - `method`: "joint" (SVD), or the baselines "procrustes" and "mean".
@@ -124,6 +125,6 @@ def apply_grouping(whole: nn.Module, layers: Sequence[SharedHeads]) -> nn.Module
 
 def _note_in_config(model: nn.Module, kv_heads: int) -> None:
     """So that a model whose config holds the count is saved with the right one."""
-    config = getattr(model, "config", None)
+    config: Any = getattr(model, "config", None)
     if getattr(config, "num_key_value_heads", None) is not None:
         config.num_key_value_heads = kv_heads

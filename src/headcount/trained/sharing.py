@@ -34,7 +34,7 @@ WAYS: dict[Method, Way] = {"joint": joint_svd, "procrustes": procrustes_mean, "m
 
 @dataclass(frozen=True, eq=False)
 class SharedHeads:
-    """The attention of a layer with fewer key-value heads, its heads in an order in which sharers are neighbours.
+    """The attention of a layer with fewer key-value heads, those that share one being neighbours.
 
     - `order`: of the heads, as they were numbered before; the other parts are in this order.
     """
@@ -52,10 +52,17 @@ class SharedHeads:
     @classmethod
     def read(cls, block: AttentionBlock, order: Sequence[int]) -> "SharedHeads":
         """What a layer has now, after its heads were put in this order."""
-        weights, biases = (
-            [read(which) for which in (QUERY, KEY, VALUE)] for read in (block.weights, block.biases)
+        return cls(
+            order=tuple(order),
+            queries=block.weights(QUERY),
+            keys=block.weights(KEY),
+            values=block.weights(VALUE),
+            output=block.output_weight(),
+            query_bias=block.biases(QUERY),
+            key_bias=block.biases(KEY),
+            value_bias=block.biases(VALUE),
+            output_bias=block.output_bias(),
         )
-        return cls(tuple(order), *weights, block.output_weight(), *biases, block.output_bias())
 
     def put_into(self, block: AttentionBlock) -> None:
         """Change a layer in place."""
