@@ -1,14 +1,24 @@
 """Key-value heads of whole models, grouped: exactly where heads are copies, elsewhere as well as can be."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
-from small_models import HEADS, MODELS, batch_of, model_of, outputs_of
+from small_models import HEADS, MODELS, WIDTH, batch_of, model_of, outputs_of
+from torch import nn
 
+from headcount.errors import InvalidInput
 from headcount.trained.affine import with_bias_row, without_bias_row
 from headcount.trained.attention import KEY, QUERY, VALUE
 from headcount.trained.discovery import attention_blocks, prepared
-from headcount.trained.regrouping import grouped
+from headcount.trained.fitting import moments_of
+from headcount.trained.inputs import input_moments
+from headcount.trained.refit import Projection
+from headcount.trained.regrouping import Metrics, apply_grouping, grouped
+from headcount.trained.scores import scores_of
+from headcount.trained.sharing import METHODS, Layer, shared_heads
+from headcount.trained.taps import targets_of
 
 pytestmark = pytest.mark.torch
 
@@ -66,3 +76,207 @@ def test_heads_that_are_copies_in_disguise_are_grouped_back(name, refit):
     found, fresh = grouped(model, given, 2, refit=refit), batch_of(name, seed=99)
     assert {block.kv_heads for block in found.blocks} == {2}
     torch.testing.assert_close(outputs_of(found.model, fresh), outputs_of(model, fresh), rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("name", ["llama", "bert"])
+def test_heads_that_already_share_can_be_grouped_further(name):
+    model = copied(name, kinds=(0, 0, 0, 0) if name == "bert" else (1, 1, 1, 1))
+    few = grouped(grouped(model, batches_of(name), 2).model, batches_of(name), 1)
+    assert {block.kv_heads for block in few.blocks} == {1}
+    fresh = batch_of(name, seed=99)
+    torch.testing.assert_close(outputs_of(few.model, fresh), outputs_of(model, fresh), rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("name", ["qwen2", "t5", "torch"])
+def test_as_many_key_value_heads_as_before_change_nothing(name):
+    model, given = model_of(name), batches_of(name)
+    kv_heads = attention_blocks(prepared(model))[0].kv_heads
+    for method in METHODS:
+        found = grouped(model, given, kv_heads, method=method)
+        torch.testing.assert_close(
+            outputs_of(found.model, given[0]), outputs_of(model, given[0]), rtol=0, atol=EXACT
+        )
+
+
+@pytest.mark.parametrize("name", ["bert", "mistral", "t5"])
+def test_what_was_grouped_is_made_again_without_data(name):
+    model, given = model_of(name), batches_of(name)
+    found = grouped(model, given, 1)
+    again = apply_grouping(model, found.layers)
+    assert torch.equal(outputs_of(again, given[0]), outputs_of(found.model, given[0]))
+    assert not torch.equal(outputs_of(model, given[0]), outputs_of(again, given[0]))
+
+
+@pytest.mark.parametrize("name", ROTARY)
+def test_a_grouped_model_is_saved_and_loaded_by_transformers(name, tmp_path):
+    given = batches_of(name)
+    found = grouped(model_of(name), given, 1).model
+    found.save_pretrained(tmp_path)
+    loaded = type(found).from_pretrained(tmp_path, dtype=torch.float64).eval()
+    assert loaded.config.num_key_value_heads == 1
+    torch.testing.assert_close(outputs_of(loaded, given[0]), outputs_of(found, given[0]), rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("name", ["bert", "qwen2"])
+@pytest.mark.parametrize("kv_heads", [1, 2])
+def test_the_joint_svd_leaves_the_least_in_the_metric_of_the_data(name, kv_heads):
+    model = prepared(model_of(name))
+    metrics = Metrics.of(model, batches_of(name))
+    for block, moments, scores in zip(attention_blocks(model), metrics.moments, metrics.scores, strict=True):
+        layer = Layer.of(block, moments, scores)
+        left = {}
+        for method in METHODS:
+            found = shared_heads(block, moments, kv_heads, scores=scores, method=method)
+            left[method] = plain_errors(layer, found)
+        for better, other in zip(left["joint"] * 2, left["mean"] + left["procrustes"], strict=True):
+            assert better <= other + 1e-9
+
+
+def plain_errors(layer, found):
+    """Of values and of scores, from dense products: rotary ones over many distances between tokens."""
+    size, repeats = found.keys.shape[1], len(found.order) // len(found.keys)
+    keys = with_bias_row(found.keys, found.key_bias).repeat(repeats, axis=0)
+    values = with_bias_row(found.values, found.value_bias).repeat(repeats, axis=0)
+    queries, outputs = (
+        with_bias_row(found.queries, found.query_bias),
+        found.output.reshape(len(keys), size, -1),
+    )
+    order = list(found.order)
+    apart = layer.value_root @ (values @ outputs - (layer.values @ layer.outputs)[order])
+    turns = [np.eye(size)]
+    if layer.scores == "rotary":
+        turns = [rotation(size, places) for places in range(4 * size)]
+    scores = sum(
+        float(
+            (
+                (
+                    layer.key_root
+                    @ (
+                        keys @ turn @ queries.transpose(0, 2, 1)
+                        - (layer.keys @ turn @ layer.queries.transpose(0, 2, 1))[order]
+                    )
+                    @ layer.query_root.T
+                )
+                ** 2
+            ).sum()
+        )
+        for turn in turns
+    )
+    return [float((apart**2).sum()), scores]
+
+
+def rotation(size, places):
+    """A rotary embedding whose frequencies are those of a Fourier transform, so that they do not mix."""
+    angles = 2 * np.pi * places * np.arange(1, size // 2 + 1) / (4 * size)
+    cos, sin = np.diag(np.cos(angles)), np.diag(np.sin(angles))
+    return np.block([[cos, sin], [-sin, cos]])
+
+
+@pytest.mark.parametrize("name", ["bert", "qwen2", "torch"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_refit_brings_the_residual_stream_closer_on_the_samples_it_saw(name, method):
+    model, given = prepared(model_of(name)), batches_of(name)
+    blocks = attention_blocks(model)
+    targets = targets_of(model, blocks, given)
+
+    def left(refit):
+        """Of the first layer, whose inputs are those of the whole model."""
+        found = grouped(model, targets, 1, method=method, refit=refit)
+        moments = moments_of(found.model, replace(targets, blocks=found.blocks))[0]
+        weight, bias = found.blocks[0].output_weight(), found.blocks[0].output_bias()
+        bias = np.zeros(found.blocks[0].width) if bias is None else bias
+        projection = Projection(np.arange(len(weight)), weight, bias)
+        return sum(projection.error(each) * each.weight for each in moments)
+
+    assert left(refit=True) <= left(refit=False) * (1 + 1e-9)
+
+
+def test_moments_are_those_of_the_tokens_that_are_there():
+    model, batch = prepared(model_of("bert")), batch_of("bert")
+    block, seen = attention_blocks(model)[0], []
+    hook = block.projections[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].numpy()))
+    outputs_of(model, batch)
+    hook.remove()
+    (found, *_), x = input_moments(model, attention_blocks(model), [batch]), seen[0]
+    wanted, centred = np.zeros((2, WIDTH + 1, WIDTH + 1))
+    for tokens, mask in zip(x, batch["attention_mask"].numpy().astype(bool), strict=True):
+        rows = np.hstack([tokens[mask], np.ones((mask.sum(), 1))])
+        wanted += rows.T @ rows / mask.sum() / len(x)
+        centred += np.cov(rows.T, bias=True) / len(x)
+    for moment in (found.queries, found.keys, found.values):
+        np.testing.assert_allclose(moment, wanted, atol=1e-12)
+    np.testing.assert_allclose(found.centred, centred, atol=1e-12)
+
+
+def test_how_queries_and_keys_meet_is_seen_in_every_family():
+    for name in ("bert", "t5", "qwen2", "qwen3"):
+        wanted = "rotary" if name in ROTARY else None if name in NORMED else "plain"
+        assert set(scores_of(prepared(model_of(name)).float(), batch_of(name))) == {wanted}
+
+
+class Turned(nn.Module):
+    """Attention whose pairs of numbers stand side by side when they are turned."""
+
+    head_dim, num_key_value_groups = 4, 1
+
+    def __init__(self):
+        super().__init__()
+        self.q_proj, self.k_proj, self.v_proj, self.o_proj = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (
+            each(x).unflatten(2, (-1, 4)).transpose(1, 2) for each in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        q, k = self.turn(q), self.turn(k).repeat_interleave(self.num_key_value_groups, 1)
+        v = v.repeat_interleave(self.num_key_value_groups, 1)
+        return self.o_proj((torch.softmax(q @ k.mT, -1) @ v).transpose(1, 2).flatten(2))
+
+    def turn(self, q):
+        angles = torch.arange(q.shape[2])[:, None] * torch.tensor([1.0, 0.3], dtype=q.dtype)
+        pairs = torch.view_as_complex(q.unflatten(3, (-1, 2)).contiguous())
+        return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(3)
+
+
+def test_pairs_side_by_side_are_seen_and_grouped():
+    torch.manual_seed(0)
+    model, given = nn.Sequential(Turned()).double().eval(), [batch_of("torch", samples=8)[0]]
+    assert scores_of(prepared(model), given[0]) == ["rotary, interleaved"]
+    (block,) = attention_blocks(model)
+    first = [0, 0, 2, 2]
+    block.share(
+        block.weights(KEY)[first],
+        block.weights(VALUE)[first],
+        block.biases(KEY)[first],
+        block.biases(VALUE)[first],
+    )
+    found = grouped(model, given, 2)
+    torch.testing.assert_close(found.model(given[0]), model(given[0]), rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize(
+    ("name", "kv_heads", "said"),
+    [
+        (
+            "bert",
+            3,
+            "kv_heads: expected a divisor of the 4 heads of .*, at most its 4 key-value heads, got 3",
+        ),
+        (
+            "llama",
+            4,
+            "kv_heads: expected a divisor of the 4 heads of .*, at most its 2 key-value heads, got 4",
+        ),
+        ("bert", 0, "kv_heads: expected an integer >= 1, got 0"),
+        ("gpt2", 2, "GPT-2 cannot have fewer key-value heads than heads"),
+        ("qwen3", 1, "norms on queries and keys, .* forbid shared keys, and its module cannot hold fewer"),
+    ],
+)
+def test_what_cannot_be_grouped_is_one_line(name, kv_heads, said):
+    with pytest.raises(InvalidInput, match=said) as refusal:
+        grouped(model_of(name), batches_of(name), kv_heads)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_method_that_is_none_is_refused():
+    with pytest.raises(InvalidInput, match="method: expected one of joint, procrustes, mean, got 'best'"):
+        grouped(model_of("bert"), batches_of("bert"), 2, method="best")
