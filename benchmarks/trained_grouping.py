@@ -1,8 +1,9 @@
 """Fewer key-value heads in small trained models: joint SVD, Procrustes and mean, refitted or not.
 
-    python benchmarks/trained_grouping.py --data FOLDER
+    python benchmarks/trained_grouping.py --images FOLDER --data FOLDER
 
-FOLDER holds `cifar10_part0.npz` (images) and `msmarco_tokens.npz` (passages as WordPiece numbers). Trains a
+The first folder holds CIFAR-10 (see convert_data.py), the second `msmarco_tokens.npz`, passages as numbers of
+WordPiece tokens. Trains a
 vision transformer and a Qwen2 language model, each with 8 heads and 8 key-value heads a layer and in at most
 three minutes of one core. 512 training samples without their labels give moments and refits; changes of
 accuracy and loss are those on samples that nothing has seen, ± 95%, paired. Rows that the results file has
@@ -25,15 +26,16 @@ from recording import RESULTS, about, parser_of, write_json
 from torch import Tensor, nn
 from torch.nn import functional
 
+from headcount.data.cifar10.files import load_cifar10
 from headcount.trained.attention import AttentionBlock
 from headcount.trained.discovery import attention_blocks, prepared
-from headcount.trained.regrouping import Metrics, grouped
+from headcount.trained.regrouping import grouped, metrics_of
 from headcount.trained.sharing import METHODS, Method
 from headcount.trained.taps import targets_of
 
 HEADS, LAYERS, WIDTH = 8, 4, 64
 KV_HEADS = (4, 2, 1)
-CALIBRATION = 512
+CALIBRATION, TESTED = 512, 5_000
 VOCABULARY, LENGTH, HELD_OUT = 2_000, 40, 2_000
 Batch = dict[str, Tensor]
 
@@ -59,25 +61,21 @@ class Case:
 
 def images(folder: Path) -> Case:
     """CIFAR-10 in patches of 8."""
-    with np.load(folder / "cifar10_part0.npz") as archive:
-        arrays = {name: archive[name] for name in ("r_train", "y_train", "r_test", "y_test")}
+    data = load_cifar10(folder)
     train, test = (
-        torch.from_numpy(arrays[name].transpose(1, 0, 2, 3)).float() / 127.5 - 1
-        for name in ("r_train", "r_test")
+        torch.from_numpy(each.transpose(0, 3, 1, 2)) for each in (data.train_images, data.test_images)
     )
-    labels, test_labels = (torch.from_numpy(arrays[name]).long() for name in ("y_train", "y_test"))
+    labels, test_labels = (torch.from_numpy(each).long() for each in (data.train_labels, data.test_labels))
 
     def draw(random: np.random.Generator, size: int) -> Batch:
         places = torch.from_numpy(random.integers(len(train), size=size))
-        some = train[places]
-        flipped = torch.from_numpy(random.random(size) < 0.5)[:, None, None, None]
-        some = torch.where(flipped, some.flip(-1), some)
-        shift = random.integers(-3, 4, size=2).tolist()
-        return {"pixel_values": some.roll(shift, (2, 3)), "labels": labels[places]}
+        some, flipped = train[places], torch.from_numpy(random.random(size) < 0.5)[:, None, None, None]
+        return {"pixel_values": _scaled(torch.where(flipped, some.flip(-1), some)), "labels": labels[places]}
 
     def batches(x: Tensor, y: Tensor, size: int = 128) -> list[Batch]:
         return [
-            {"pixel_values": x[at : at + size], "labels": y[at : at + size]} for at in range(0, len(x), size)
+            {"pixel_values": _scaled(x[at : at + size]), "labels": y[at : at + size]}
+            for at in range(0, len(x), size)
         ]
 
     config = transformers.ViTConfig(
@@ -95,10 +93,10 @@ def images(folder: Path) -> Case:
         build=lambda: transformers.ViTForImageClassification(config),
         draw=draw,
         calibration=batches(train[:CALIBRATION], labels[:CALIBRATION]),
-        test=batches(test, test_labels),
+        test=batches(test[:TESTED], test_labels[:TESTED]),
         losses=lambda logits, batch: 100.0 * (logits.argmax(-1) != batch["labels"]),
         measure="points of accuracy lost",
-        steps=2_600,
+        steps=4_000,
     )
 
 
@@ -148,7 +146,12 @@ def passages(folder: Path) -> Case:
     )
 
 
-CASES = {"ViT on CIFAR-10": images, "Qwen2 on MS MARCO": passages}
+VIT, QWEN2 = "ViT on CIFAR-10", "Qwen2 on MS MARCO"
+CASES = {VIT: images, QWEN2: passages}
+
+
+def _scaled(pixels: Tensor) -> Tensor:
+    return pixels.float() / 127.5 - 1
 
 
 def _next_token(logits: Tensor, batch: Batch) -> Tensor:
@@ -233,7 +236,7 @@ class Bench:
         blocks: tuple[AttentionBlock, ...] = attention_blocks(whole_model)
         entry["heads"], entry["head_dim"], entry["layers"] = HEADS, blocks[0].head_dim, len(blocks)
         targets = targets_of(whole_model, blocks, case.calibration)
-        metrics = Metrics.of(whole_model, case.calibration)
+        metrics = metrics_of(whole_model, case.calibration)
         for row in rows():
             if any(row.items() <= each.items() for each in entry["rows"]):
                 continue
@@ -260,14 +263,17 @@ class Bench:
 
 def main() -> None:
     parser = parser_of(__doc__)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--images", type=Path, required=True, help="folder with CIFAR-10")
+    parser.add_argument("--data", type=Path, required=True, help="folder with msmarco_tokens.npz")
     parser.add_argument("--models", type=Path, help="keeps the trained weights")
     parser.add_argument("--only", choices=CASES, nargs="+", default=list(CASES))
     parser.add_argument("--out", type=Path, default=RESULTS / "trained-grouping.json")
     arguments: Namespace = parser.parse_args()
     bench = Bench(arguments.out)
     for name in arguments.only:
-        bench.measure(name, CASES[name](arguments.data), arguments.models)
+        bench.measure(
+            name, CASES[name](arguments.images if name == VIT else arguments.data), arguments.models
+        )
 
 
 if __name__ == "__main__":

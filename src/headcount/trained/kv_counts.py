@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from headcount.theory.shape import Shape
 from headcount.trained.attention import AttentionBlock
-from headcount.trained.regrouping import Grouped, Metrics, check_counts, grouped
+from headcount.trained.regrouping import Grouped, check_counts, grouped, metrics_of
 from headcount.trained.rise import Rise
-from headcount.trained.sharing import Method
+from headcount.trained.sharing import LayerMetric, Method
 
 if TYPE_CHECKING:
     from headcount.trained.count import Study
@@ -63,15 +63,15 @@ class KvCounts:
         return list(dict.fromkeys(row.kv_heads for row in self.rows))
 
 
-def checked_metrics(study: "Study", counts: Sequence[int]) -> Metrics:
+def checked_metrics(study: "Study", counts: Sequence[int]) -> tuple[LayerMetric, ...]:
     """What grouping needs; one line where the model cannot have one of these counts."""
     for kv_heads in counts:
         check_counts(study.blocks, kv_heads)
-    return Metrics.of(study.whole, study.targets.batches)
+    return metrics_of(study.whole, study.targets.batches)
 
 
 def kv_counts(
-    study: "Study", metrics: Metrics, counts: Sequence[int], note: Callable[[str], None]
+    study: "Study", metrics: Sequence[LayerMetric], counts: Sequence[int], note: Callable[[str], None]
 ) -> KvCounts:
     """Make every count in every way, and try it on samples that it was not fitted to."""
     rows, planned = [], None

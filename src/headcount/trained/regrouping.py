@@ -11,10 +11,11 @@ from headcount.trained.attention import AttentionBlock
 from headcount.trained.batches import Batch, collected
 from headcount.trained.discovery import attention_blocks, prepared
 from headcount.trained.fitting import fit, ridge_of, sharing_copy
-from headcount.trained.inputs import InputMoments, input_moments
+from headcount.trained.inputs import input_moments
 from headcount.trained.lockstep import Beside, in_lockstep
-from headcount.trained.scores import Scores, scores_of
-from headcount.trained.sharing import METHODS, Method, SharedHeads, check_count, shared_heads
+from headcount.trained.rotary_keys import rotary_grams
+from headcount.trained.scores import scores_of
+from headcount.trained.sharing import METHODS, LayerMetric, Method, SharedHeads, check_count, shared_heads
 from headcount.trained.taps import Targets, targets_of
 from headcount.validation import check_choice
 
@@ -32,26 +33,19 @@ class Grouped:
     layers: tuple[SharedHeads, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Metrics:
+def metrics_of(whole: nn.Module, batches: Sequence[Batch]) -> tuple[LayerMetric, ...]:
     """What grouping reads of a model besides its weights, by layer: made once for all counts and methods."""
-
-    moments: tuple[InputMoments, ...]
-    scores: tuple[Scores, ...]
-
-    @classmethod
-    def of(cls, whole: nn.Module, batches: Sequence[Batch]) -> "Metrics":
-        """One pass over the batches, and a few over two samples for every layer."""
-        blocks = attention_blocks(whole)
-        found = []
-        for block, scores in zip(blocks, scores_of(whole, batches[0]), strict=True):
-            if scores is None:
-                raise InvalidInput(
-                    f"{block.name}: norms on queries and keys, or a rotary embedding of a part of each head, "
-                    "forbid shared keys, and its module cannot hold fewer values than keys"
-                )
-            found.append(scores)
-        return cls(tuple(input_moments(whole, blocks, batches)), tuple(found))
+    blocks = attention_blocks(whole)
+    scores = []
+    for block, found in zip(blocks, scores_of(whole, batches[0]), strict=True):
+        if found is None:
+            raise InvalidInput(
+                f"{block.name}: norms on queries and keys, or a rotary embedding of a part of each head, "
+                "forbid shared keys, and its module cannot hold fewer values than keys"
+            )
+        scores.append(found)
+    moments, grams = input_moments(whole, blocks, batches), rotary_grams(whole, blocks, batches, scores)
+    return tuple(map(LayerMetric, moments, scores, grams))
 
 
 def grouped(
@@ -62,7 +56,7 @@ def grouped(
     method: Method = "joint",
     refit: bool = True,
     choose: bool = True,
-    metrics: Metrics | None = None,
+    metrics: Sequence[LayerMetric] | None = None,
 ) -> Grouped:
     """The whole model with so many key-value heads in every layer, of which it may have had few before.
 
@@ -79,10 +73,10 @@ def grouped(
     model = sharing_copy(whole)
     blocks = attention_blocks(model)
     check_counts(blocks, kv_heads)
-    metrics = metrics or Metrics.of(whole, given.batches)
+    metrics = metrics or metrics_of(whole, given.batches)
     orders = []
-    for block, moments, scores in zip(blocks, metrics.moments, metrics.scores, strict=True):
-        shared = shared_heads(block, moments, kv_heads, scores=scores, method=method, choose=choose)
+    for block, metric in zip(blocks, metrics, strict=True):
+        shared = shared_heads(block, metric, kv_heads, method=method, choose=choose)
         shared.put_into(block)
         orders.append(shared.order)
     if refit:

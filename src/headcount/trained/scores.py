@@ -13,8 +13,8 @@ from headcount.trained.attention import KEY, QUERY, AttentionBlock
 from headcount.trained.batches import Batch, called, part_of, size_of
 from headcount.trained.discovery import attention_blocks
 from headcount.trained.fitting import sharing_copy
-from headcount.trained.grouping import as_complex, as_real
 from headcount.trained.residual import HALF_ROUNDING, ROUNDING
+from headcount.trained.rotary import as_complex, as_real
 
 Scores = Literal["plain", "rotary", "rotary, interleaved"]
 SCORES: tuple[Scores, ...] = get_args(Scores)

@@ -14,9 +14,7 @@ from headcount.trained.attention import KEY, QUERY, VALUE, AttentionBlock, Biase
 from headcount.trained.grouping import (
     Products,
     Way,
-    as_complex,
     grouped_keys,
-    grouped_rotary_keys,
     grouped_values,
     joint_svd,
     mean,
@@ -24,6 +22,7 @@ from headcount.trained.grouping import (
     root,
 )
 from headcount.trained.inputs import InputMoments, Moment
+from headcount.trained.rotary import Grams, grouped_rotary_keys, rotary_products
 from headcount.trained.scores import Scores
 from headcount.validation import check_integer
 
@@ -72,6 +71,18 @@ class SharedHeads:
 
 
 @dataclass(frozen=True, eq=False)
+class LayerMetric:
+    """What the data of a layer look like.
+
+    - `grams`: the overlaps of its key-value heads' keys, where these have rotary embeddings.
+    """
+
+    moments: InputMoments
+    scores: Scores
+    grams: Grams | None
+
+
+@dataclass(frozen=True, eq=False)
 class Layer:
     """What grouping reads of a layer: the maps of every head, and the metrics of the data.
 
@@ -85,26 +96,28 @@ class Layer:
     query_root: Moment
     key_root: Moment
     value_root: Moment
-    scores: Scores
+    interleaved: bool
+    grams: Grams | None
     units: Groups
 
     @classmethod
-    def of(cls, block: AttentionBlock, moments: InputMoments, scores: Scores) -> "Layer":
+    def of(cls, block: AttentionBlock, metric: LayerMetric) -> "Layer":
         """Read a block."""
         heads, size = block.heads, block.group_size
         queries, keys, values = (
             with_bias_row(block.weights(which), block.biases(which)) for which in (QUERY, KEY, VALUE)
         )
-        met_by_keys = moments.centred if scores == "plain" else moments.keys
+        moments, of_head = metric.moments, np.arange(heads) // size
         return cls(
             queries=queries,
             keys=keys.repeat(size, axis=0),
             values=values.repeat(size, axis=0),
             outputs=block.output_weight().reshape(heads, block.head_dim, -1),
             query_root=_root(moments.queries, queries),
-            key_root=_root(met_by_keys, keys),
+            key_root=_root(moments.centred, keys),
             value_root=_root(moments.values, values),
-            scores=scores,
+            interleaved=metric.scores == "rotary, interleaved",
+            grams=None if metric.grams is None else metric.grams[:, of_head[:, None], of_head],
             units=tuple(tuple(range(start, start + size)) for start in range(0, heads, size)),
         )
 
@@ -120,7 +133,7 @@ class Layer:
     def shared_keys(self, heads: Sequence[int], way: Way) -> tuple[Columns, Columns]:
         """One key for some heads, and the queries of each."""
         some = list(heads)
-        if self.scores == "plain":
+        if self.grams is None:
             key, own = grouped_keys(
                 self.keys[some],
                 self.queries[some],
@@ -132,9 +145,9 @@ class Layer:
             key, own = grouped_rotary_keys(
                 self.keys[some],
                 self.queries[some],
-                interleaved=self.scores == "rotary, interleaved",
-                key_root=self.key_root,
+                interleaved=self.interleaved,
                 query_root=self.query_root,
+                grams=self.grams[:, np.array(some)[:, None], some],
                 way=way,
             )
         return key[None], own
@@ -144,27 +157,18 @@ class Layer:
 
     def _of_keys(self) -> list[Products]:
         keys, queries = self.keys, self.queries
-        if self.scores == "plain":
+        if self.grams is None:
             return [Products(keys, queries.transpose(0, 2, 1), self.key_root, self.query_root)]
-        interleaved = self.scores == "rotary, interleaved"
-        keys, queries = (as_complex(each, interleaved=interleaved) for each in (keys, queries))
-        return [
-            Products(
-                keys[:, :, [place]].conj(),
-                queries[:, :, [place]].transpose(0, 2, 1),
-                self.key_root,
-                self.query_root,
-            )
-            for place in range(keys.shape[2])
-        ]
+        return rotary_products(
+            keys, queries, interleaved=self.interleaved, query_root=self.query_root, grams=self.grams
+        )
 
 
 def shared_heads(
     block: AttentionBlock,
-    moments: InputMoments,
+    metric: LayerMetric,
     kv_heads: int,
     *,
-    scores: Scores,
     method: Method = "joint",
     choose: bool = True,
 ) -> SharedHeads:
@@ -173,7 +177,7 @@ def shared_heads(
     - `choose`: which heads share, too; otherwise neighbours do.
     """
     check_count(block, kv_heads)
-    layer, way = Layer.of(block, moments, scores), WAYS[method]
+    layer, way = Layer.of(block, metric), WAYS[method]
     groups = layer.groups(kv_heads, choose=choose)
     values = [
         grouped_values(
