@@ -157,7 +157,7 @@ def test_the_joint_svd_leaves_the_least_of_scores_in_the_metric_of_the_data(name
 
 
 def test_rotary_keys_overlap_as_a_causal_softmax_sees_them():
-    """By definition: of every query, the covariance of the turned keys that it sees, frequency by frequency."""
+    """By definition: of every query, the covariance of the turned keys that it sees, by frequency."""
     model, batch = prepared(model_of("qwen2")), batch_of("qwen2", samples=4)
     blocks, made = attention_blocks(model), {}
     hooks = [
