@@ -35,12 +35,18 @@ def _cell(model: dict[str, Any], kv_heads: int, method: str, refit: bool) -> str
 
 def _about(found: dict[str, Any]) -> str:
     told = [
-        f"{name}: {model['measure']} on {model['test_samples']:,} samples"
+        f"{name}: {model['measure']} on {model['test_samples']:,} samples, where the whole model has {_whole(model)}"
         for name, model in found["models"].items()
     ]
     some = next(iter(found["models"].values()))
     return (
-        f"{'; '.join(told)}; ± 95%, paired. Both have {some['layers']} layers of {some['heads']} heads of\n"
+        f"{';\n'.join(told)}.\n± 95%, paired. Both have {some['layers']} layers of {some['heads']} heads of\n"
         f"{some['head_dim']} numbers and were trained for about two minutes; "
         f"{some['calibration_samples']} samples without labels gave moments\nand refits. ({found['machine']}.)"
     )
+
+
+def _whole(model: dict[str, Any]) -> str:
+    if "nats" in model["measure"]:
+        return f"a loss of {model['whole']:.2f}"
+    return f"an accuracy of {100 - model['whole']:.1f}%"
