@@ -34,15 +34,15 @@ def _cell(model: dict[str, Any], kv_heads: int, method: str, refit: bool) -> str
 
 
 def _about(found: dict[str, Any]) -> str:
-    told = [
-        f"{name}: {model['measure']} on {model['test_samples']:,} samples, where the whole model has {_whole(model)}"
+    told = ";\n".join(
+        f"{name}: {model['measure']} on {model['test_samples']:,} samples; the whole model has {_whole(model)}"
         for name, model in found["models"].items()
-    ]
+    )
     some = next(iter(found["models"].values()))
     return (
-        f"{';\n'.join(told)}.\n± 95%, paired. Both have {some['layers']} layers of {some['heads']} heads of\n"
-        f"{some['head_dim']} numbers and were trained for about two minutes; "
-        f"{some['calibration_samples']} samples without labels gave moments\nand refits. ({found['machine']}.)"
+        f"{told}.\n± 95%, paired. Both have {some['layers']} layers of {some['heads']} heads of "
+        f"{some['head_dim']} numbers and were trained for about two minutes;\n"
+        f"{some['calibration_samples']} samples without labels gave moments and refits. ({found['machine']}.)"
     )
 
 
