@@ -35,7 +35,7 @@ def _cell(model: dict[str, Any], kv_heads: int, method: str, refit: bool) -> str
 
 def _about(found: dict[str, Any]) -> str:
     told = ";\n".join(
-        f"{name}: {model['measure']} on {model['test_samples']:,} samples; the whole model has {_whole(model)}"
+        f"{name}: {model['measure']} on {model['test_samples']:,} samples; the whole one has {_whole(model)}"
         for name, model in found["models"].items()
     )
     some = next(iter(found["models"].values()))
