@@ -16,6 +16,7 @@ import quoted_real
 from quoted_cluster import cluster, ten_million
 from quoted_corners import corners_chart
 from quoted_estimate import dimension, estimated, exactness, other_kinds, suite
+from quoted_grouping import grouping
 from quoted_in_short import in_short
 from quoted_items import ALL_ITEMS, known_rows, reproduced, rows_of
 from quoted_open import OPEN, answers_of, members_of, rescaled
@@ -168,7 +169,7 @@ QUOTES: dict[str, Callable[[], str]] = {
     **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
     **{f"map_{name}": partial(map_of, name) for name in MAPS},
     **{f"suite_{half.replace('-', '_')}": partial(suite, half) for half in ("before", "mending", "held-out")},
-    **{quote.__name__: quote for quote in (laws, shapes, deep_collisions, minilm, minilm_shares)},
+    **{quote.__name__: quote for quote in (laws, shapes, deep_collisions, minilm, minilm_shares, grouping)},
     **{quote.__name__: quote for quote in (in_short, *quoted_paper.QUOTES, *quoted_real.QUOTES, rescaled)},
     **{f"open_{name}": partial(members_of, name) for name in OPEN},
     **{f"answers_{name}": partial(answers_of, name) for name in OPEN},

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from headcount.theory.constructions.specialise import specialise
     from headcount.theory.density.approximate import approximate_target
     from headcount.theory.shape import capacity
-    from headcount.trained.inspection import Inspection, inspect
+    from headcount.trained.inspecting import inspect
+    from headcount.trained.inspection import Inspection
     from headcount.trained.layout import Layout, register_attention
     from headcount.trials.grid import Grid
     from headcount.trials.row import Outcome
@@ -60,7 +61,7 @@ _HOMES = {
     "specialise": "theory.constructions.specialise",
     "memorise": "theory.constructions.memorise",
     "collide": "theory.collisions.collide",
-    "inspect": "trained.inspection",
+    "inspect": "trained.inspecting",
     "Inspection": "trained.inspection",
     "Layout": "trained.layout",
     "register_attention": "trained.layout",

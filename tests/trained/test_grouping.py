@@ -11,9 +11,7 @@ from scipy.special import softmax
 from headcount.errors import InvalidInput
 from headcount.trained.grouping import (
     Products,
-    as_complex,
     grouped_keys,
-    grouped_rotary_keys,
     grouped_values,
     joint_svd,
     mean,
@@ -21,6 +19,7 @@ from headcount.trained.grouping import (
     procrustes_mean,
     root,
 )
+from headcount.trained.rotary import as_complex, grouped_rotary_keys
 
 HEADS, WIDTH, HEAD_DIM, LENGTH = 3, 10, 4, 7
 quickly = settings(max_examples=25, deadline=None)

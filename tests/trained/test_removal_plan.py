@@ -47,6 +47,15 @@ def test_an_edited_solution_has_no_measured_loss():
     assert plan.free == Solution(((1,), (2,))) and plan.uniform == UNIFORM
 
 
+def test_a_plan_of_before_has_no_key_value_heads():
+    assert Plan.from_json(edited(grouped=None)) == PLAN and PLAN.kv_heads is None
+
+
+def test_key_value_heads_are_read_as_they_were_written():
+    plan = replace(PLAN, kv_heads=1)
+    assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
+
+
 def test_heads_and_solutions():
     assert PLAN.heads == 8 and PLAN.free.heads == 4 and PLAN.solution("uniform") is UNIFORM
 
@@ -65,6 +74,12 @@ def test_heads_and_solutions():
         ({"uniform__kept": [[0]]}, "uniform: kept: expected heads for 2 layers, got 1"),
         ({"free": None}, "plan: expected model, measure, tolerance, layers, uniform, free, got no free"),
         ({"tolerance": -1}, "tolerance: expected a finite number > 0, got -1"),
+        ({"grouped": 2}, "grouped: expected an object with kv_heads, got 2"),
+        ({"grouped": {"kv_heads": "2"}}, "grouped: kv_heads: expected an integer >= 1, got '2'"),
+        (
+            {"grouped": {"kv_heads": 4}},
+            "grouped: kv_heads: expected a divisor of the 4 heads of layer 0, at most its 2 key-value heads",
+        ),
         ({"model": 3}, "model: expected a text, got 3"),
         ({"source": 0}, "source: expected a text, got 0"),
         ({"layers__0__heads": 0}, "layers: 0: heads: expected an integer >= 1, got 0"),

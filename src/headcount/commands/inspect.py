@@ -15,6 +15,7 @@ from headcount.extras import needed
 
 if TYPE_CHECKING:
     from headcount.trained.inspection import Inspection
+    from headcount.trained.kv_counts import KvCounts
 
 MODEL = "A folder that transformers saved, or FILE.py:function, which returns a torch.nn.Module."
 DATA = "An .npz of inputs, a .jsonl of texts, or FILE.py:function, which returns batches."
@@ -40,6 +41,13 @@ def inspect(
             help="From the whole model: KL divergence, cosine distance, …", show_default="by outputs"
         ),
     ] = None,
+    kv_heads: Annotated[
+        list[int] | None,
+        typer.Option(help="Key-value heads a layer to try; may be given again.", show_default=False),
+    ] = None,
+    timing: Annotated[
+        float, typer.Option(help="Seconds to time the smaller model in, beside the whole one; 0: do not.")
+    ] = 10.0,
     device: Annotated[
         str | None, typer.Option(help="Where the model runs, such as cuda.", show_default="cuda if there")
     ] = None,
@@ -65,8 +73,8 @@ def inspect(
     needed("torch", extra="torch", purpose="inspecting a trained model")
     from headcount.commands.bars import DistilProgress
     from headcount.results.files import check_writable
+    from headcount.trained.inspecting import inspect as inspected
     from headcount.trained.inspection import PLAN, REPORT
-    from headcount.trained.inspection import inspect as inspected
     from headcount.trained.source import load_batches, load_model, on_device, own_function
 
     check_writable("--out", out)
@@ -85,13 +93,22 @@ def inspect(
             own["metric"],
             tolerance=tolerance,
             distance=distance,
+            kv_heads=kv_heads or (),
             distil=distil,
+            timing=timing,
             seed=seed,
             progress=None if as_json else _say,
             distilling=bars.note,
         )
-    options = {"out": out, "tolerance": tolerance, "loss": loss, "metric": metric, "distance": distance}
-    options |= {"distil": distil, "device": device, "seed": seed or None}
+    options: dict[str, object] = {
+        "out": out,
+        "tolerance": tolerance,
+        "loss": loss,
+        "metric": metric,
+        "distance": distance,
+    }
+    options |= {"kv-heads": kv_heads, "distil": distil, "device": device, "seed": seed or None}
+    options |= {"timing": timing}
     found = replace(found, plan=replace(found.plan, source=model))
     found = replace(found, command=_command(model, data, options))
     found.save(out)
@@ -106,7 +123,12 @@ def inspect(
 
 def _command(model: str, data: str, options: Mapping[str, object]) -> str:
     """What repeats the inspection."""
-    given = [f"--{name} {shlex.quote(str(value))}" for name, value in options.items() if value is not None]
+    given = [
+        f"--{name} {shlex.quote(str(each))}"
+        for name, value in options.items()
+        if value is not None
+        for each in (value if isinstance(value, list) else [value])
+    ]
     return " ".join(["headcount inspect", shlex.quote(model), shlex.quote(data), *given])
 
 
@@ -137,3 +159,23 @@ def _show(found: "Inspection") -> None:
         f"{'' if each.recovered is None else f', after distillation by {each.recovered}'}."
         for name, each in solutions.items()
     )
+    if found.grouped is not None:
+        _show_grouped(found.grouped, found.plan.measure)
+
+
+def _show_grouped(found: "KvCounts", measure: str) -> None:
+    from headcount.commands.tables import show_lines, show_table
+    from headcount.trained.kv_counts import WAYS
+
+    names = {"joint": "joint SVD", "procrustes": "Procrustes", "mean": "mean"}
+    columns = [f"{names[method]}{' + refit' * refit}" for method, refit in WAYS]
+    rows = [
+        (str(kv_heads), *(f"{found.of(kv_heads)[way].reported.mean:.3g}" for way in WAYS))
+        for kv_heads in found.counts
+    ]
+    show_table(("key-value heads", *columns), rows)
+    show_lines([f"Rise of the {measure} on samples that decided nothing.", *found.laws])
+    if found.planned is None:
+        show_lines(["The plan keeps all key-value heads: none of these counts stays within the tolerance."])
+    else:
+        show_lines([f"The plan can go down to {found.planned.kv_heads} key-value heads a layer."])

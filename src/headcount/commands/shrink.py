@@ -29,7 +29,7 @@ def shrink(
     ] = None,
     solution: Annotated[
         str | None,
-        typer.Option(help="uniform or free.", show_default="uniform for stock, free for the others"),
+        typer.Option(help="uniform, free or grouped.", show_default="uniform for stock, free for the others"),
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="The model, as for inspect.", show_default="as the plan says")
@@ -52,6 +52,9 @@ def shrink(
     number in each layer; it is loaded with trust_remote_code=True.
 
     --as export: a program that torch alone runs, of any model.
+
+    --solution grouped: all heads, with the fewer key-value heads that the plan
+    names after `headcount inspect --kv-heads`.
 
     What was written is read back and compared before it gets its name. Edit `kept`
     in plan.json to choose other heads; these are then refitted to --data.

@@ -121,8 +121,20 @@ class AttentionBlock:
             raise expected(f"{self.name}: output weight", f"the shape {shape}", weight.shape)
         set_linear(self.output, torch.from_numpy(weight.T), None if bias is None else torch.from_numpy(bias))
 
-    def share(self, keys: Rows, values: Rows, key_bias: Biases | None, value_bias: Biases | None) -> None:
-        """Put these key-value heads in place of its own: fewer, each for as many heads."""
+    def share(
+        self,
+        keys: Rows,
+        values: Rows,
+        key_bias: Biases | None,
+        value_bias: Biases | None,
+        *,
+        order: Sequence[int] | None = None,
+    ) -> None:
+        """Put these key-value heads in place of its own: fewer, each for as many heads.
+
+        - `order`: of the heads, where those that share did not stand side by side. Their rows of the output
+          projection are moved alike.
+        """
         count = len(keys)
         if len(values) != count or self.heads % count:
             raise InvalidInput(
@@ -133,11 +145,32 @@ class AttentionBlock:
                 f"{self.name}: {self.layout.name} cannot have fewer key-value heads than heads"
             )
         given = (keys, key_bias), (values, value_bias)
-        flat = [
-            (torch.from_numpy(weight.reshape(-1, weight.shape[2])), _flat(bias)) for weight, bias in given
-        ]
-        self._set_parts([self._parts()[QUERY], *flat])
+        flat = [(torch.from_numpy(_flat(weight)), _flat_bias(bias)) for weight, bias in given]
+        queries = self._parts()[QUERY]
+        if order is not None:
+            queries = self._reordered(order, queries)
+        self._set_parts([queries, *flat])
         self._note_counts(heads=self.heads, kv_heads=count)
+
+    def set_part(self, which: int, weights: Rows, biases: Biases | None) -> None:
+        """Give its queries, keys or values other weights, as many heads as before."""
+        if len(weights) != self._count(which):
+            raise expected(f"{self.name}: weights", f"{self._count(which)} heads", len(weights))
+        parts = self._parts()
+        parts[which] = torch.from_numpy(_flat(weights)), _flat_bias(biases)
+        self._set_parts(parts)
+
+    def _reordered(
+        self, order: Sequence[int], queries: tuple[Tensor, Tensor | None]
+    ) -> tuple[Tensor, Tensor | None]:
+        """The queries in another order of heads, once everything but keys and values is in it too."""
+        if sorted(order) != list(range(self.heads)):
+            raise expected(f"{self.name}: order", f"each of {self.heads} heads once", list(order))
+        places, (weight, bias) = self._places(order), queries
+        set_linear(self.output, take(weight_of(self.output), places, dim=1), bias_of(self.output))
+        if self.layout.adapt is not None:
+            self.layout.adapt(self.attention, order)
+        return take(weight, places, dim=0), None if bias is None else take(bias, places, dim=0)
 
     def _count(self, which: int) -> int:
         return self.heads if which == QUERY else self.kv_heads
@@ -176,7 +209,11 @@ class AttentionBlock:
             setattr(self.attention, self.layout.groups, heads // kv_heads)
 
 
-def _flat(values: Biases | None) -> Tensor | None:
+def _flat(weights: Rows) -> np.ndarray:
+    return weights.reshape(-1, weights.shape[2])
+
+
+def _flat_bias(values: Biases | None) -> Tensor | None:
     return None if values is None else torch.from_numpy(values.reshape(-1))
 
 

@@ -74,7 +74,8 @@ class Gains:
     def to_json(self) -> dict[str, Any]:
         """All of it by name."""
         return {
-            "sentence": self.sentence,
+            "note": self.sentence,
+            "rows": self.rows(),
             "before": self.before.to_json(),
             "after": self.after.to_json(),
             "ratios": self.ratios(),

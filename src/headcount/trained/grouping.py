@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from jaxtyping import Float, Inexact, Shaped
+from jaxtyping import Inexact
 
 from headcount.errors import InvalidInput
 from headcount.validation import check_integer
 
 Matrix = Inexact[np.ndarray, "rows columns"]
 Heads = Inexact[np.ndarray, "head rows columns"]
-Root = Float[np.ndarray, "rows rows"]
+Root = Inexact[np.ndarray, "rows rows"]
 
 NOTHING = 1e-12  # of the largest singular value
 ALIGNMENTS = 20
@@ -57,8 +57,8 @@ class Products:
         """
         total = 0.0
         for left, right, own in zip(self.left, self.right, shared.own, strict=True):
-            one = _triangle(_in(self.left_root, np.hstack([left, -shared.factor])))
-            other = _triangle(_in(self.right_root, np.vstack([right, own]).conj().T))
+            one = triangle_of(_in(self.left_root, np.hstack([left, -shared.factor])))
+            other = triangle_of(_in(self.right_root, np.vstack([right, own]).conj().T))
             total += float((np.abs(one @ other.conj().T) ** 2).sum())
         return total
 
@@ -80,7 +80,7 @@ def root(moment: Root) -> Root:
            [0., 1.]])
     """
     sizes, vectors = np.linalg.eigh(moment)
-    half: Root = np.sqrt(np.maximum(sizes, 0.0))[:, None] * vectors.T
+    half: Root = np.sqrt(np.maximum(sizes, 0.0))[:, None] * vectors.conj().T
     return half
 
 
@@ -96,7 +96,7 @@ def joint_svd(products: Products) -> Shared:
     >>> products.error(joint_svd(products)) < 1e-20
     True
     """
-    triangles = [_triangle(_in(products.right_root, right.conj().T)).conj().T for right in products.right]
+    triangles = [triangle_of(_in(products.right_root, right.conj().T)).conj().T for right in products.right]
     scaled = np.hstack([left @ triangle for left, triangle in zip(products.left, triangles, strict=True)])
     kept = products.left.shape[2]
     columns, sizes, rows = np.linalg.svd(_in(products.left_root, scaled), full_matrices=False)
@@ -165,68 +165,6 @@ def grouped_keys(
     return shared.factor, shared.own.transpose(0, 2, 1)
 
 
-def grouped_rotary_keys(
-    keys: Heads,
-    queries: Heads,
-    *,
-    interleaved: bool = False,
-    key_root: Root | None = None,
-    query_root: Root | None = None,
-    way: Way = joint_svd,
-) -> tuple[Matrix, Heads]:
-    """The same with rotary embeddings: a pair of columns, turned by its frequency, is one complex column.
-
-    A frequency θ adds Re(q k* e^{iθ(t − s)}) to a score, which depends on x through the complex product q k*
-    alone. So each frequency has an L of one column, and each head's query a complex gain beside it.
-
-    - `interleaved`: a pair stands side by side (GPT-J), not half a head apart (Llama).
-    """
-    complex_keys, complex_queries = (as_complex(each, interleaved=interleaved) for each in (keys, queries))
-    parts = [
-        way(
-            Products(
-                complex_keys[:, :, [place]].conj(),
-                complex_queries[:, :, [place]].transpose(0, 2, 1),
-                key_root,
-                query_root,
-            )
-        )
-        for place in range(complex_keys.shape[2])
-    ]
-    key = np.hstack([part.factor.conj() for part in parts])
-    own = np.concatenate([part.own.transpose(0, 2, 1) for part in parts], axis=2)
-    return as_real(key, interleaved=interleaved), as_real(own, interleaved=interleaved)
-
-
-def as_complex(
-    weights: Shaped[np.ndarray, "... columns"], *, interleaved: bool
-) -> Shaped[np.ndarray, "... pairs"]:
-    """Each pair of columns that a rotary embedding turns as one complex column.
-
-    >>> as_complex(np.array([1.0, 2.0, 3.0, 4.0]), interleaved=False)
-    array([1.+3.j, 2.+4.j])
-    """
-    columns = weights.shape[-1]
-    if columns % 2:
-        raise InvalidInput(f"head_dim: expected an even integer for rotary embeddings, got {columns}")
-    if interleaved:
-        return weights[..., ::2] + 1j * weights[..., 1::2]
-    return weights[..., : columns // 2] + 1j * weights[..., columns // 2 :]
-
-
-def as_real(
-    weights: Shaped[np.ndarray, "... pairs"], *, interleaved: bool
-) -> Shaped[np.ndarray, "... columns"]:
-    """Back to pairs of columns.
-
-    >>> as_real(np.array([1.0 + 3.0j, 2.0 + 4.0j]), interleaved=True)
-    array([1., 3., 2., 4.])
-    """
-    if interleaved:
-        return np.stack([weights.real, weights.imag], axis=-1).reshape(*weights.shape[:-1], -1)
-    return np.concatenate([weights.real, weights.imag], axis=-1)
-
-
 def partition(
     heads: int, groups: int, cost: Callable[[tuple[int, ...]], float]
 ) -> tuple[tuple[int, ...], ...]:
@@ -285,7 +223,7 @@ def _in(root: Root | None, columns: Matrix) -> Matrix:
     return columns if root is None else root @ columns
 
 
-def _triangle(columns: Matrix) -> Matrix:
+def triangle_of(columns: Matrix) -> Matrix:
     """A small matrix whose columns have the same products."""
     found: Matrix = np.linalg.qr(columns, mode="r")  # type: ignore[assignment]
     return found

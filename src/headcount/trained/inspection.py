@@ -1,36 +1,31 @@
-"""How many heads a trained model needs: the one call, and what it returns."""
+"""How many heads a trained model needs: the answer, and the files that it is kept in."""
 
 import json
 import shlex
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from headcount.errors import InvalidInput
-from headcount.extras import needed
 from headcount.results.files import check_writable, write_whole
 from headcount.trained.descent import Descent, Step
-from headcount.trained.plan import SOLUTIONS, LayerShape, Name, Plan, Solution, rises_to_json
+from headcount.trained.plan import SOLUTIONS, Made, Name, Plan, Solution, rises_to_json
 from headcount.trained.projections import PROJECTIONS, Projections, projections_bytes
-from headcount.trained.summary import LayerCount, layer_counts, sentence_of
-from headcount.validation import check_integer, check_number
+from headcount.trained.summary import LayerCount
 from headcount.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import nn
 
-    from headcount.trained.batches import Batch
     from headcount.trained.colliding import Collision
-    from headcount.trained.count import Counted, Note, Study
-    from headcount.trained.distillation import Distilling
-    from headcount.trained.effect import Own
+    from headcount.trained.count import Counted
     from headcount.trained.export.inputs import Inputs
     from headcount.trained.export.writing import Exported, Kind
+    from headcount.trained.gains import Gains
+    from headcount.trained.kv_counts import KvCounts
     from headcount.trained.weights import Weights
 
 PLAN, INSPECTION = "plan.json", "inspect.json"
@@ -46,6 +41,8 @@ class Inspection:
     - `sentence`: the answer.
     - `inputs`: some of the kind that the model takes, drawn at random, to try a shrunk model with.
     - `collisions`: samples that a layer with one head too few no longer tells apart.
+    - `grouped`: what fewer key-value heads cost, where that was asked for.
+    - `gains`: what the smaller model wins: parameters, multiply-adds, time.
     - `command`: what repeats it, for the page.
     """
 
@@ -60,6 +57,8 @@ class Inspection:
     seconds: float
     recovered: "dict[Name, Weights]" = field(default_factory=dict, repr=False)
     collisions: "tuple[Collision, ...]" = field(default=(), repr=False)
+    grouped: "KvCounts | None" = None
+    gains: "Gains | None" = None
     command: str = "hc.inspect(model, batches)"
 
     @cached_property
@@ -82,6 +81,15 @@ class Inspection:
         weights = self.recovered.get(solution)
         return model if weights is None else set_weights(model, weights)
 
+    def apply_grouping(self) -> "nn.Module":
+        """A copy of the model with all its heads and the key-value heads of the plan."""
+        from headcount.trained.regrouping import apply_grouping
+
+        planned = None if self.grouped is None else self.grouped.planned
+        if planned is None:
+            raise InvalidInput("grouped: expected a plan with key-value heads, got none")
+        return apply_grouping(self.whole, planned.layers)
+
     def to_json(self) -> dict[str, Any]:
         """The content of inspect.json."""
         return {
@@ -97,6 +105,8 @@ class Inspection:
             },
             "ways_to_choose": self.counted.ways,
             "collisions": [collision.to_json() for collision in self.collisions],
+            "grouped": [] if self.grouped is None else [row.to_json() for row in self.grouped.rows],
+            "gains": None if self.gains is None else self.gains.to_json(),
             "samples": self.samples,
             "seconds": round(self.seconds, 1),
             "version": __version__,
@@ -132,19 +142,24 @@ class Inspection:
         for solution, weights in self.recovered.items():
             kept = self.plan.solution(solution).kept
             contents[file_of(solution)] = written_weights(weights, model=self.plan.model, kept=kept)
+        if self.grouped is not None and self.grouped.planned is not None:
+            from headcount.trained.grouping_file import GROUPING, grouping_to_bytes
+
+            contents[GROUPING] = grouping_to_bytes(self.grouped.planned.layers, model=self.plan.model)
         for file, content in contents.items():
             _write(folder / file, content)
         return folder
 
     def save_model(
-        self, folder: Path | str, *, solution: Name | None = None, kind: "Kind | None" = None
+        self, folder: Path | str, *, solution: Made | None = None, kind: "Kind | None" = None
     ) -> "Exported":
         """Write a shrunk model that loads without headcount, as `headcount shrink` does."""
         from headcount.trained.export.smaller import Smaller
         from headcount.trained.export.writing import written
 
-        def build(name: Name) -> Smaller:
-            return Smaller(self.whole, self.apply(name).cpu(), self.inputs, name)
+        def build(name: Made) -> Smaller:
+            model = self.apply_grouping() if name == "grouped" else self.apply(name)
+            return Smaller(self.whole, model.cpu(), self.inputs, name)
 
         return written(self.plan, build, Path(folder), kind=kind, solution=solution)
 
@@ -167,122 +182,6 @@ class Inspection:
         found, _ = read(self.to_json(), self.plan.to_json())
         picture = WRITERS[".svg"](whole_chart(found).properties(width=CHART_WIDTH))
         return f"<p>{escape(self.sentence)}</p>{picture.decode()}"
-
-
-def inspect(
-    model: "nn.Module",
-    batches: "Iterable[Batch]",
-    loss: "Own | None" = None,
-    metric: "Own | None" = None,
-    *,
-    tolerance: float | None = None,
-    distance: str | None = None,
-    distil: float | None = None,
-    seed: int = 0,
-    progress: "Note | None" = None,
-    distilling: "Distilling | None" = None,
-) -> Inspection:
-    """How many heads a trained PyTorch model needs, per layer and in all; the model itself is left alone.
-
-    - `batches`: tensors, tuples of inputs and targets, or dicts of named inputs, on any device.
-    - `loss`, `metric`: of the outputs and the batch, one number for every sample; a loss is better where it
-      is lower, a metric where it is higher. Without either: the distance of the outputs from those of the
-      whole model, which needs no labels.
-    - `tolerance`: by how much the mean may get worse.
-    - `distance`: "KL divergence", "cosine distance" or "squared distance", where the outputs do not tell.
-    - `distil`: seconds for which each solution of the plan is then trained towards the whole model's outputs,
-      without labels.
-    - `progress`: called with a line for every stage; `distilling`: while a solution is distilled, with its
-      name, the share of the seconds that has passed, and its best distance on held-out samples so far.
-    """
-    needed("torch", extra="torch", purpose="inspecting a trained model")
-    from headcount.trained.batches import collected, size_of
-    from headcount.trained.colliding import collisions_of
-    from headcount.trained.count import Samples, Study
-    from headcount.trained.discovery import prepared
-    from headcount.trained.distillation import check_distillable, distilled
-    from headcount.trained.export.inputs import Inputs
-
-    began = perf_counter()
-    seed = check_integer("seed", seed, at_least=0)
-    _check_callable(loss=loss, metric=metric)
-    if tolerance is not None:
-        tolerance = check_number("tolerance", tolerance, above=0.0)
-    elif loss is not None or metric is not None:
-        raise InvalidInput("tolerance: expected by how much the loss or metric may get worse, got none")
-    whole = prepared(model)
-    given = collected(batches)
-    check_distillable(distil, whole, given[0], distance)
-    study = Study(
-        whole,
-        Samples.of(given, seed=seed),
-        tolerance=tolerance,
-        loss=loss,
-        metric=metric,
-        distance=distance,
-        seed=seed,
-    )
-    note = progress or (lambda _: None)
-    counted = study.run(note)
-    plan, projections = _planned(study, counted)
-    layers = layer_counts(counted, plan)
-    note("samples that one head too few makes alike")
-    collisions = collisions_of(study, layers, given)
-    plan, weights = distilled(
-        study,
-        plan,
-        projections,
-        seconds=distil,
-        size=max(map(size_of, given)),
-        distance=distance,
-        note=note,
-        progress=distilling,
-    )
-    return Inspection(
-        plan=plan,
-        layers=layers,
-        sentence=sentence_of(plan, counted, layers),
-        counted=counted,
-        whole=whole,
-        projections=projections,
-        inputs=Inputs.like(whole, given[0]),
-        samples=sum(map(size_of, given)),
-        seconds=perf_counter() - began,
-        recovered=weights,
-        collisions=collisions,
-    )
-
-
-def _planned(study: "Study", counted: "Counted") -> "tuple[Plan, dict[Name, Projections]]":
-    """The plan, with the projections of both solutions as they were judged."""
-    from headcount.trained.discovery import fingerprint
-    from headcount.trained.fitting import projections_of
-
-    solutions: dict[Name, Solution] = {}
-    projections: dict[Name, Projections] = {}
-    for name in SOLUTIONS:
-        found: Descent = getattr(counted, name)
-        built = study.build(found.way[found.place])
-        solutions[name] = Solution(built.kept, found.found.judged, found.reported)
-        projections[name] = projections_of(built)
-    layers = tuple(
-        LayerShape(block.name, block.heads, block.kv_heads, block.head_dim) for block in study.blocks
-    )
-    plan = Plan(
-        fingerprint(study.blocks),
-        layers,
-        study.judging.kind,
-        study.tolerance,
-        solutions["uniform"],
-        solutions["free"],
-    )
-    return plan, projections
-
-
-def _check_callable(**given: Callable[..., Any] | None) -> None:
-    for name, each in given.items():
-        if each is not None and not callable(each):
-            raise InvalidInput(f"{name}: expected a function of outputs and batch, got {type(each).__name__}")
 
 
 def _curve(descent: Descent, layer: int | None = None) -> list[dict[str, Any]]:

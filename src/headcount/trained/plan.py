@@ -14,6 +14,9 @@ from headcount.version import __version__
 Name = Literal["uniform", "free"]
 Kept = tuple[tuple[int, ...], ...]
 SOLUTIONS: tuple[Name, ...] = get_args(Name)
+# What can be made of a plan: one of its solutions, or all heads with fewer key-value heads.
+Made = Literal["uniform", "free", "grouped"]
+MAKES: tuple[Made, ...] = get_args(Made)
 RISES = ("judged", "reported", "recovered")
 
 
@@ -54,6 +57,7 @@ class Plan:
     - `measure`, `tolerance`: what was measured, and by how much it may rise.
     - `uniform`, `free`: as many heads in every layer, and shares by what heads are worth.
     - `source`: where the command line found the model.
+    - `kv_heads`: beside these, with all heads: key-value heads of every layer; None: as they are.
     """
 
     model: str
@@ -63,10 +67,13 @@ class Plan:
     uniform: Solution
     free: Solution
     source: str | None = None
+    kv_heads: int | None = None
 
     def __post_init__(self) -> None:
         for name in SOLUTIONS:
             _check_kept(f"{name}: kept", self.solution(name).kept, self.layers)
+        if self.kv_heads is not None:
+            _check_kv_heads(self.kv_heads, self.layers)
 
     @property
     def heads(self) -> int:
@@ -94,6 +101,7 @@ class Plan:
             "tolerance": self.tolerance,
             "layers": [asdict(layer) for layer in self.layers],
             **{name: _solution_to_json(self.solution(name)) for name in SOLUTIONS},
+            "grouped": None if self.kv_heads is None else {"kv_heads": self.kv_heads},
             "version": __version__,
         }
 
@@ -117,6 +125,7 @@ class Plan:
             uniform=_solution("uniform", content["uniform"]),
             free=_solution("free", content["free"]),
             source=source,
+            kv_heads=_kv_heads(content.get("grouped")),  # plans did not always have it
         )
 
 
@@ -161,6 +170,22 @@ def _solution(name: str, content: Any) -> Solution:
     edited = content.get("heads") != sum(map(len, kept))
     rises = {part: None if edited else _rise(f"{name}: {part}", content.get(part)) for part in RISES}
     return Solution(tuple(kept), **rises)
+
+
+def _kv_heads(content: Any) -> int | None:
+    if content is None:
+        return None
+    _check_keys("grouped", content, ("kv_heads",))
+    return check_integer("grouped: kv_heads", content["kv_heads"], at_least=1)
+
+
+def _check_kv_heads(kv_heads: int, layers: Sequence[LayerShape]) -> None:
+    for number, layer in enumerate(layers):
+        if layer.heads % kv_heads or kv_heads > layer.kv_heads:
+            raise InvalidInput(
+                f"grouped: kv_heads: expected a divisor of the {layer.heads} heads of layer {number}, at "
+                f"most its {layer.kv_heads} key-value heads, got {kv_heads}"
+            )
 
 
 def _rise(name: str, content: Any) -> Rise | None:

@@ -14,9 +14,11 @@ from headcount.trained.export.inputs import Inputs, read_inputs
 from headcount.trained.export.smaller import Smaller
 from headcount.trained.export.writing import NAMES, Exported, written
 from headcount.trained.fitting import rebuilt
-from headcount.trained.plan import SOLUTIONS, Name, Plan, read_plan
+from headcount.trained.grouping_file import read_grouping
+from headcount.trained.plan import MAKES, Made, Name, Plan, read_plan
 from headcount.trained.projections import PROJECTIONS, Projections, read_projections
 from headcount.trained.refitting import own_projections, refitted_projections
+from headcount.trained.regrouping import apply_grouping
 from headcount.trained.source import load_batches, load_model
 from headcount.trained.weights import file_of, read_weights, set_weights
 from headcount.validation import check_choice
@@ -33,8 +35,10 @@ class Shrinking:
     refit: bool
     made: dict[Name, Projections] = field(default_factory=dict)
 
-    def smaller(self, solution: Name) -> Smaller:
-        """The shrunk model of one solution."""
+    def smaller(self, solution: Made) -> Smaller:
+        """The shrunk model of one solution, or the one with fewer key-value heads."""
+        if solution == "grouped":
+            return Smaller(self.whole, self._grouped(), self._inputs(), solution)
         if solution not in self.made:
             self.made[solution] = self._projections(solution)
         chosen = self.plan.solution(solution)
@@ -43,6 +47,14 @@ class Shrinking:
             file = self.folder / file_of(solution)
             model = set_weights(model, read_weights(file, model=self.plan.model, kept=chosen.kept))
         return Smaller(self.whole, model, self._inputs(), solution)
+
+    def _grouped(self) -> nn.Module:
+        if self.plan.kv_heads is None:
+            raise InvalidInput(
+                "--solution: expected uniform or free, got grouped: the plan keeps all key-value heads; "
+                "`headcount inspect --kv-heads` tries fewer"
+            )
+        return apply_grouping(self.whole, read_grouping(self.folder, model=self.plan.model))
 
     def _projections(self, solution: Name) -> Projections:
         kept = self.plan.solution(solution).kept
@@ -78,7 +90,7 @@ def shrink(
     if kind is not None:
         check_choice("--as", kind, NAMES)
     if solution is not None:
-        check_choice("--solution", solution, SOLUTIONS)
+        check_choice("--solution", solution, MAKES)
     check_free("--out", out)
     if data is not None and not refit:
         raise InvalidInput("--data: expected none with --no-refit, which leaves projections as they are")

@@ -14,7 +14,7 @@ from headcount.trained.attention import AttentionBlock
 from headcount.trained.discovery import attention_blocks, same_blocks
 from headcount.trained.export.check import difference, outputs_of, tolerance_of
 from headcount.trained.export.inputs import Inputs
-from headcount.trained.plan import Name
+from headcount.trained.plan import Made
 
 MAX_REASON = 200  # characters of a message that is not ours
 
@@ -34,7 +34,7 @@ class Smaller:
     whole: nn.Module
     model: nn.Module
     inputs: Inputs
-    solution: Name
+    solution: Made
 
     @cached_property
     def blocks(self) -> tuple[AttentionBlock, ...]:

@@ -15,14 +15,14 @@ from headcount.trained.export.check import CHECK
 from headcount.trained.export.folder import MARK, check_free, write_whole_folder
 from headcount.trained.export.readme import KINDS, lines_of, readme
 from headcount.trained.export.smaller import CannotHold, Loading, Smaller, Write
-from headcount.trained.plan import SOLUTIONS, Name, Plan
+from headcount.trained.plan import MAKES, Made, Plan
 from headcount.validation import check_choice
 from headcount.version import __version__
 
 Kind = Literal["stock", "code", "export"]
 NAMES: tuple[Kind, ...] = get_args(Kind)
 WRITE: dict[Kind, Write] = {"stock": stock.write, "code": code.write, "export": program.write}
-SOLUTION_OF: dict[Kind, Name] = {"stock": "uniform", "code": "free", "export": "free"}
+SOLUTION_OF: dict[Kind, Made] = {"stock": "uniform", "code": "free", "export": "free"}
 README = "README.md"
 # What stands beside the weights of a model and is not changed by shrinking it.
 BESIDE = (
@@ -51,7 +51,7 @@ class Exported:
     """
 
     kind: Kind
-    solution: Name
+    solution: Made
     folder: Path
     heads: tuple[int, int]
     parameters: tuple[int, int]
@@ -91,7 +91,7 @@ class Exported:
 
 def written(
     plan: Plan,
-    build: Callable[[Name], Smaller],
+    build: Callable[[Made], Smaller],
     folder: Path,
     *,
     kind: str | None = None,
@@ -106,7 +106,7 @@ def written(
     if kind is not None:
         check_choice("kind", kind, NAMES)
     if solution is not None:
-        check_choice("solution", solution, SOLUTIONS)
+        check_choice("solution", solution, MAKES)
     check_free(name, folder)
     notes: list[str] = []
     for each, chosen in _choices(kind, solution):
@@ -123,10 +123,10 @@ def written(
     raise refused
 
 
-def _choices(kind: str | None, solution: str | None) -> list[tuple[Kind, Name]]:
+def _choices(kind: str | None, solution: str | None) -> list[tuple[Kind, Made]]:
     """What to try, in this order."""
     kinds = [each for each in NAMES if kind in (None, each)]
-    named = [name for name in SOLUTIONS if name == solution]
+    named = [name for name in MAKES if name == solution]
     return [(each, named[0] if named else SOLUTION_OF[each]) for each in kinds]
 
 
@@ -134,7 +134,7 @@ def _keeps_all_needlessly(plan: Plan) -> bool:
     return plan.uniform.heads == plan.heads > plan.free.heads
 
 
-def _smaller_one(plan: Plan, chosen: Name, solution: str | None) -> list[str]:
+def _smaller_one(plan: Plan, chosen: Made, solution: str | None) -> list[str]:
     """A word on the other solution, where it keeps fewer heads and nobody chose between them."""
     if solution is not None or chosen != "uniform" or plan.free.heads >= plan.uniform.heads:
         return []

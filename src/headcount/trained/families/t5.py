@@ -48,19 +48,21 @@ T5 = Layout(
 
 
 def separate_biases(model: nn.Module) -> None:
-    """Let every self-attention of a T5 compute the bias of its own heads, from a copy of the one table."""
+    """Let every self-attention of a T5 compute the bias of its own heads, from a copy of the one
+    table; those that have a table of their own keep it.
+    """
     for stack in model.modules():
         layers = getattr(stack, "block", None)
         if not isinstance(layers, nn.ModuleList) or not len(layers):
             continue
-        for place, layer in enumerate(layers):
+        for layer in layers:
             for sublayer in layer.layer:
                 attention = getattr(sublayer, "SelfAttention", None) or getattr(
                     sublayer, "EncDecAttention", None
                 )
                 if attention is None:
                     continue
-                if hasattr(sublayer, "SelfAttention") and place:
+                if hasattr(sublayer, "SelfAttention") and not attention.has_relative_attention_bias:
                     give_own_bias(attention, layers[0].layer[0].SelfAttention.relative_attention_bias)
                 if own_position_bias not in attention._forward_pre_hooks.values():
                     attention.register_forward_pre_hook(own_position_bias, with_kwargs=True)
