@@ -41,6 +41,9 @@ def inspect(
         str | None, typer.Option(help="Where the model runs, such as cuda.", show_default="cuda if there")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split of the samples.", min=0)] = 0,
+    baselines: Annotated[
+        bool, typer.Option("--baselines", help="Also choose as many heads by random, size, gradient, ….")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """How many heads does a trained model need, and which can go?
@@ -71,6 +74,7 @@ def inspect(
         tolerance=tolerance,
         distance=distance,
         seed=seed,
+        baselines=baselines,
         progress=None if as_json else _say,
     )
     found.save(out)

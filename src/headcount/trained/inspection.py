@@ -39,6 +39,7 @@ class Inspection:
     - `plan`: the heads to keep; both of its solutions can be applied.
     - `layers`: what each layer needs, with an interval.
     - `sentence`: the answer.
+    - `baselines`: what other ways lose with as many heads, where they were asked for.
     """
 
     plan: Plan
@@ -49,6 +50,7 @@ class Inspection:
     projections: dict[Name, Projections] = field(repr=False)
     samples: int
     seconds: float
+    baselines: list[dict[str, Any]] | None = None
 
     @cached_property
     def frame(self) -> "pd.DataFrame":
@@ -75,6 +77,7 @@ class Inspection:
             "layers": [layer.to_row() for layer in self.layers],
             "curves": {name: _curve(getattr(self.counted, name)) for name in SOLUTIONS},
             "ways_to_choose": self.counted.ways,
+            **({} if self.baselines is None else {"baselines": self.baselines}),
             "samples": self.samples,
             "seconds": round(self.seconds, 1),
             "version": __version__,
@@ -128,6 +131,7 @@ def inspect(
     tolerance: float | None = None,
     distance: str | None = None,
     seed: int = 0,
+    baselines: bool = False,
     progress: "Note | None" = None,
 ) -> Inspection:
     """How many heads a trained PyTorch model needs, per layer and in all; the model itself is left alone.
@@ -138,6 +142,7 @@ def inspect(
       whole model, which needs no labels.
     - `tolerance`: by how much the mean may get worse.
     - `distance`: "KL divergence", "cosine distance" or "squared distance", where the outputs do not tell.
+    - `baselines`: also what other ways to choose lose with as many heads as the plan has.
     - `progress`: called with a line for every stage.
     """
     needed("torch", extra="torch", purpose="inspecting a trained model")
@@ -163,7 +168,8 @@ def inspect(
         distance=distance,
         seed=seed,
     )
-    counted = study.run(progress or (lambda _: None))
+    note = progress or (lambda _: None)
+    counted = study.run(note)
     plan, projections = _planned(study, counted)
     layers = layer_counts(counted, plan)
     return Inspection(
@@ -174,8 +180,17 @@ def inspect(
         whole=whole,
         projections=projections,
         samples=sum(map(size_of, given)),
+        baselines=_held_against(study, plan, note) if baselines else None,
         seconds=perf_counter() - began,
     )
+
+
+def _held_against(study: "Study", plan: Plan, note: "Note") -> list[dict[str, Any]]:
+    """Baselines at the head counts of the plan; none where it keeps all heads."""
+    from headcount.trained.baselines import baselines
+
+    note("baselines")
+    return baselines(study, sorted({plan.solution(name).heads for name in SOLUTIONS} - {plan.heads}))
 
 
 def _planned(study: "Study", counted: "Counted") -> tuple[Plan, dict[Name, Projections]]:
