@@ -134,7 +134,7 @@ def digits(count: int, random: np.random.Generator, _: Path) -> Samples:
 
 @cache
 def _digits() -> tuple[np.ndarray, np.ndarray]:
-    from sklearn.datasets import load_digits
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
     found = load_digits()
     return found.images / 8 - 1, found.target
@@ -156,7 +156,7 @@ def keys(count: int, random: np.random.Generator, _: Path) -> Samples:
     values = random.integers(VALUES, size=(count, KEYS))  # by key
     asked = random.integers(KEYS, size=(count, 2))
     told = 2 * KEYS + VALUES * order + np.take_along_axis(values, order, axis=1)
-    tokens = np.concatenate([asked + [0, KEYS], told], axis=1)
+    tokens = np.concatenate([asked + np.array([0, KEYS]), told], axis=1)
     wanted = np.take_along_axis(values, asked, axis=1) @ [VALUES, 1]
     return Samples(torch.tensor(tokens), torch.tensor(wanted))
 

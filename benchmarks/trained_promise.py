@@ -2,9 +2,9 @@
 
     python benchmarks/trained_promise.py --data FOLDER     FOLDER holds CIFAR-10; see convert_data.py
 
-Transformers of 2 to 4 layers learn digits, maxima over tokens, values of keys and images in seconds. Each is
-inspected with several draws of labelled samples at a tolerance of 0.5 points of accuracy. A plan breaks its
-promise if the accuracy on test samples, which nothing else has seen, is more than that below the whole model's.
+Transformers of 2 or 3 layers learn digits, maxima over tokens, values of keys and images in seconds. Each
+is inspected with several draws of labelled samples at a tolerance of 0.5 points of accuracy. A plan breaks
+its promise if, on test samples that nothing else has seen, it is further below the whole model than that.
 Rows that the results file has are not made again; trained models are kept in --work.
 """
 
