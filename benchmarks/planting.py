@@ -1,17 +1,17 @@
-"""Random models whose heads are known: a few real heads, spread over more by a change that keeps the function.
+"""Random models whose heads are known: few real ones, spread over more by a change that keeps the function.
 
-A layer computes Σ_i P_i X V_i O_i, where the pattern P_i depends on Q_i K_iᵀ alone. So it stays the same if
+A layer computes Σ_i P_i X V_i O_i, where the pattern P_i depends on Q_i K_iᵀ alone. It stays the same if
 
-- a head is there several times, with Q_i A_i and K_i A_i⁻ᵀ for any invertible A_i (with rotary embeddings: any
-  that commutes with rotations, one complex number for each frequency);
+- a head is there several times, with Q_i A_i and K_i A_i⁻ᵀ for any invertible A_i (with rotary embeddings:
+  one that commutes with rotations, a complex number for each frequency);
 - each of them has values V B_i for an invertible B_i of its own;
 - what they write adds up to what the head wrote: Σ_i B_i O_i = O, all but one O_i drawn at random;
 - heads stand in any order.
 
-One of them has all the values that the others have, mixed, so a refit of its output projection alone takes
-over from them: so many heads as were real are enough. That would not hold if the values of a head were dealt
-out, some to each of them, or if their columns were mixed with those of values that nothing reads: then each has
-a part that no other has, and removing any of them loses it.
+Each of them has all the values of the head, mixed, so a refit of its output projection alone takes over from
+the others: as many heads as were real are enough. That would not hold if the values of a head were dealt out
+among them, or mixed with values that nothing reads: then each has a part that no other has, and removing any
+of them loses it.
 """
 
 from collections.abc import Sequence

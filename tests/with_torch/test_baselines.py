@@ -133,6 +133,48 @@ def test_heads_whose_derivatives_cancel_go_together():
     assert rearranged(gradients, 5) == (0, 1, 2, 3, 4)
 
 
+@pytest.mark.parametrize("name", ["mistral", "gpt2", "t5"])
+def test_families_with_shared_keys_and_joined_projections_have_baselines(name):
+    given = [batch_of(name, samples=10, seed=seed) for seed in range(4)]
+    study = Study(prepared(model_of(name)), Samples.of(given, seed=0), tolerance=0.1)
+    found = baselines(study, [len(study.heads)])
+    assert len(found) == 2 * len(NAMES) and all(row["rise"] > 0 for row in found)
+
+
+def test_a_model_without_gradients_has_the_others():
+    class Detached(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model_of("torch")
+
+        def forward(self, x):
+            return self.model(x).detach()
+
+    study = Study(prepared(Detached()), Samples.of(batches(4), seed=0), tolerance=0.1)
+    assert {row["name"] for row in baselines(study, [6])} == {
+        name + suffix for name in ("random", "magnitude", "Torch-Pruning") for suffix in ("", " + refit")
+    }
+
+
+def test_the_command_line_asks_for_them(called, monkeypatch, tmp_path):
+    asked = []
+
+    def noted(*_, baselines, **__):
+        asked.append(baselines)
+        raise InvalidInput("enough")
+
+    monkeypatch.setattr("headcount.trained.inspection.inspect", noted)
+    (tmp_path / "mine.py").write_text(
+        "from planted import batches\nfrom torch.nn import Linear\n"
+        "def model(): return Linear(2, 2)\n"
+        "def data(): return batches(1)\n"
+    )
+    mine = tmp_path / "mine.py"
+    for options in ([], ["--baselines"]):
+        assert called("inspect", f"{mine}:model", f"{mine}:data", "--out", tmp_path / "out", *options) == 2
+    assert asked == [False, True]
+
+
 def test_inspect_adds_baselines_at_the_counts_of_the_plan():
     found = hc.inspect(planted()[1], batches(6), tolerance=1e-4, baselines=True)
     counts = {found.plan.uniform.heads, found.plan.free.heads}
