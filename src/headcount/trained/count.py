@@ -25,7 +25,7 @@ from headcount.trained.fitting import (
 )
 from headcount.trained.importance import gradient_scores
 from headcount.trained.refit import Moments
-from headcount.trained.rise import PerSample, Rise, rise_of, step_of
+from headcount.trained.rise import PerSample, Rise, bound_to_expect, rise_of, step_of
 from headcount.trained.taps import FOLDS, Targets, targets_of
 
 # Of the samples: fitted to and chosen with, guessed with, judged with, and reported with.
@@ -256,9 +256,10 @@ class Study:
             rises = self.judging.rises(found.model)
             return Step(found.kept, self.rise(rises), rises)
 
-        guessed = float(self.guessing.rises(found.model).mean())
+        guesses = self.guessing.rises(found.model)
+        guessed = bound_to_expect(guesses, len(self.judging.whole), step=self.step)
         same = self.effects is self.guessing
-        effect = guessed if same else float(self.effects.rises(found.model).mean())
+        effect = float((guesses if same else self.effects.rises(found.model)).mean())
         return Candidate(
             found.kept, guessed, effect, judge, lambda: self.rise(self.reporting.rises(found.model))
         )
