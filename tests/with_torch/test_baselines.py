@@ -69,23 +69,14 @@ def test_a_count_that_the_model_cannot_have_is_refused(study, count):
 
 def test_the_heads_with_the_highest_scores_are_kept_and_one_in_every_layer():
     random = np.random.default_rng(0)
-    scores = [random.random(heads) * scale for heads, scale in ((4, 1.0), (6, 5.0), (3, 0.01))]
+    scores = [random.random(heads) * size for heads, size in ((4, 1.0), (6, 5.0), (3, 0.01))]
+    best = {(layer, int(each.argmax())) for layer, each in enumerate(scores)}
+    every = {(layer, head) for layer, each in enumerate(scores) for head in range(len(each))}
     for total in range(3, 14):
-        kept = highest(scores, total)
-        assert sum(map(len, kept)) == total and all(kept)
-        lowest = min(
-            score[head] for score, heads in zip(scores, kept, strict=True) for head in heads[1:] or heads
-        )
-        free = [
-            score[head]
-            for score, heads in zip(scores, kept, strict=True)
-            for head in range(len(score))
-            if head not in heads
-        ]
-        best = {score.max() for score in scores}
-        chosen = [score[head] for score, heads in zip(scores, kept, strict=True) for head in heads]
-        assert min([each for each in chosen if each not in best], default=np.inf) > max(free, default=-1)
-        assert best <= set(chosen) and lowest > 0
+        kept = {(layer, head) for layer, heads in enumerate(highest(scores, total)) for head in heads}
+        assert len(kept) == total and best <= kept
+        chosen, gone = ([scores[layer][head] for layer, head in some] for some in (kept - best, every - kept))
+        assert min(chosen, default=np.inf) > max(gone, default=-np.inf)
 
 
 def test_what_is_cut_writes_what_the_kept_heads_wrote():

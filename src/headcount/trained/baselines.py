@@ -10,7 +10,7 @@ from torch import nn
 from headcount.trained.attention import KEY, QUERY, VALUE, AttentionBlock
 from headcount.trained.count import Study
 from headcount.trained.fitting import cut, ridge_of, shrunk
-from headcount.trained.importance import fisher_of, gate_gradients, importance_of
+from headcount.trained.importance import fisher_of, importance_of
 from headcount.trained.plan import Kept
 from headcount.trained.rise import Rise
 from headcount.trained.scalars import rearranged, scale
@@ -76,7 +76,7 @@ def _ways(study: Study) -> Ways:
         MAGNITUDE: [partial(highest, sizes)],
         TORCH_PRUNING: [partial(highest, [each**2 / (each**2).mean() for each in sizes])],
     }
-    gradients = gate_gradients(study.whole, blocks, study.samples.fitted, seed=study.seed)
+    gradients = study.gradients
     if gradients is None:
         return ways
     plain = [importance_of(each) for each in gradients]

@@ -23,7 +23,7 @@ from headcount.trained.fitting import (
     ridge_of,
     shrunk,
 )
-from headcount.trained.importance import gradient_scores
+from headcount.trained.importance import Gradients, gate_gradients, importance_of
 from headcount.trained.refit import Moments
 from headcount.trained.rise import PerSample, Rise, bound_to_expect, rise_of, step_of
 from headcount.trained.taps import FOLDS, Targets, targets_of
@@ -199,8 +199,14 @@ class Study:
     @cached_property
     def ways(self) -> dict[str, Choose]:
         """Ways to choose heads, each with its name."""
-        scores = gradient_scores(self.whole, self.blocks, self.samples.fitted, seed=self.seed)
+        gradients = self.gradients
+        scores = None if gradients is None else [importance_of(each) for each in gradients]
         return ways_to_choose(self.blocks, scores)
+
+    @cached_property
+    def gradients(self) -> list[Gradients] | None:
+        """By factors on the heads of every layer; None where the model has none."""
+        return gate_gradients(self.whole, self.blocks, self.samples.fitted, seed=self.seed)
 
     @cached_property
     def ridges(self) -> dict[str, list[float]]:

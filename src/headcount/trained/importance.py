@@ -17,14 +17,6 @@ from headcount.trained.selection import Scores
 Gradients = Float[np.ndarray, "sample head"]
 
 
-def gradient_scores(
-    model: nn.Module, blocks: Sequence[AttentionBlock], batches: Sequence[Batch], *, seed: int = 0
-) -> list[Scores] | None:
-    """Of every layer, the mean over samples of |Σ z · ∂L/∂z| of each head; None where L has no gradient."""
-    gradients = gate_gradients(model, blocks, batches, seed=seed)
-    return None if gradients is None else [importance_of(each) for each in gradients]
-
-
 def importance_of(gradients: Gradients) -> Scores:
     """Michel et al. (2019): the mean of the sizes.
 

@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.trained.attention import AttentionBlock
+from headcount.trained.importance import Gradients
 from headcount.trained.refit import Matrix, Moments, columns_of
 
 MAX_SCALAR = 10.0  # where a larger one fits best, heads stay as they are
-Gradients = Float[np.ndarray, "sample head"]
 
 
 def rearranged(gradients: Gradients, count: int) -> tuple[int, ...]:
