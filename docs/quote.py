@@ -13,6 +13,7 @@ from functools import cache, partial
 import pandas as pd
 import quoted_paper
 import quoted_real
+from quoted_checks import planted_heads, promise
 from quoted_cluster import cluster, ten_million
 from quoted_corners import corners_chart
 from quoted_estimate import dimension, estimated, exactness, other_kinds, suite
@@ -170,6 +171,7 @@ QUOTES: dict[str, Callable[[], str]] = {
     **{f"map_{name}": partial(map_of, name) for name in MAPS},
     **{f"suite_{half.replace('-', '_')}": partial(suite, half) for half in ("before", "mending", "held-out")},
     **{quote.__name__: quote for quote in (laws, shapes, deep_collisions, minilm, minilm_shares, grouping)},
+    **{quote.__name__: quote for quote in (planted_heads, promise)},
     **{quote.__name__: quote for quote in (in_short, *quoted_paper.QUOTES, *quoted_real.QUOTES, rescaled)},
     **{f"open_{name}": partial(members_of, name) for name in OPEN},
     **{f"answers_{name}": partial(answers_of, name) for name in OPEN},

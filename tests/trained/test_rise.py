@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headcount.trained.rise import rise_of, step_of
+from headcount.trained.rise import bound_to_expect, rise_of, step_of
 
 DRAWS = 300
 
@@ -30,6 +30,18 @@ def test_the_upper_bound_holds_in_nineteen_of_twenty_draws(kind, count):
         values, mean, step = kind(random, count)
         held += rise_of(values, step=step).high >= mean
     assert held / DRAWS >= (0.9 if kind is skewed and count < 100 else 0.93)
+
+
+@pytest.mark.parametrize("kind", [normal, skewed, flips])
+def test_the_bound_to_expect_is_that_of_other_samples(kind):
+    random = np.random.default_rng(1)
+    guesses, bounds = [], []
+    for _ in range(60):
+        values, _, step = kind(random, 100)
+        guesses.append(bound_to_expect(values, 200, step=step))
+        values, mean, step = kind(random, 200)
+        bounds.append(rise_of(values, step=step).high)
+    assert np.mean(guesses) - mean == pytest.approx(np.mean(bounds) - mean, rel=0.25)
 
 
 def test_the_bound_comes_near_with_many_samples():

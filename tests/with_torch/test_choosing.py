@@ -9,7 +9,7 @@ from small_models import MODELS, batch_of, model_of
 from headcount.trained.count import Samples, Study
 from headcount.trained.discovery import attention_blocks, prepared
 from headcount.trained.effect import answer_of
-from headcount.trained.importance import gradient_scores
+from headcount.trained.importance import gate_gradients, importance_of
 
 pytestmark = pytest.mark.torch
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.torch
 def test_every_head_of_every_family_has_a_score(name):
     model = prepared(model_of(name))
     blocks = attention_blocks(model)
-    scores = gradient_scores(model, blocks, [batch_of(name)])
+    scores = [importance_of(each) for each in gate_gradients(model, blocks, [batch_of(name)])]
     assert [each.shape for each in scores] == [(4,)] * len(blocks)
     assert all((each > 0).all() for each in scores)
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -42,7 +42,8 @@ def test_scores_are_derivatives_by_a_gate_on_each_head():
 
     step = 1e-5
     wanted = [abs(goal(head, 1 + step) - goal(head, 1 - step)) / (2 * step) for head in range(4)]
-    np.testing.assert_allclose(gradient_scores(model, blocks, [batch])[1], wanted, rtol=1e-5)
+    found = importance_of(gate_gradients(model, blocks, [batch])[1])
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
 def test_a_model_without_gradients_has_no_scores():
@@ -55,7 +56,7 @@ def test_a_model_without_gradients_has_no_scores():
             return self.model(**inputs).last_hidden_state.detach()
 
     model = prepared(Rounded(model_of("distilbert")))
-    assert gradient_scores(model, attention_blocks(model), [batch_of("distilbert")]) is None
+    assert gate_gradients(model, attention_blocks(model), [batch_of("distilbert")]) is None
 
 
 def test_the_way_that_changes_the_model_least_is_taken():

@@ -60,6 +60,9 @@ def inspect(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split of the samples.", min=0)] = 0,
+    baselines: Annotated[
+        bool, typer.Option("--baselines", help="Also choose as many heads by random, size, gradient, ….")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """How many heads does a trained model need, and which can go?
@@ -97,6 +100,7 @@ def inspect(
             distil=distil,
             timing=timing,
             seed=seed,
+            baselines=baselines,
             progress=None if as_json else _say,
             distilling=bars.note,
         )
@@ -108,7 +112,7 @@ def inspect(
         "distance": distance,
     }
     options |= {"kv-heads": kv_heads, "distil": distil, "device": device, "seed": seed or None}
-    options |= {"timing": timing}
+    options |= {"timing": timing, "baselines": baselines or None}
     found = replace(found, plan=replace(found.plan, source=model))
     found = replace(found, command=_command(model, data, options))
     found.save(out)
@@ -124,7 +128,7 @@ def inspect(
 def _command(model: str, data: str, options: Mapping[str, object]) -> str:
     """What repeats the inspection."""
     given = [
-        f"--{name} {shlex.quote(str(each))}"
+        f"--{name}" if each is True else f"--{name} {shlex.quote(str(each))}"
         for name, value in options.items()
         if value is not None
         for each in (value if isinstance(value, list) else [value])

@@ -23,9 +23,9 @@ from headcount.trained.fitting import (
     ridge_of,
     shrunk,
 )
-from headcount.trained.importance import gradient_scores
+from headcount.trained.importance import Gradients, gate_gradients, importance_of
 from headcount.trained.refit import Moments
-from headcount.trained.rise import PerSample, Rise, rise_of, step_of
+from headcount.trained.rise import PerSample, Rise, bound_to_expect, rise_of, step_of
 from headcount.trained.taps import FOLDS, Targets, targets_of
 
 # Of the samples: fitted to and chosen with, guessed with, judged with, and reported with.
@@ -199,8 +199,14 @@ class Study:
     @cached_property
     def ways(self) -> dict[str, Choose]:
         """Ways to choose heads, each with its name."""
-        scores = gradient_scores(self.whole, self.blocks, self.samples.fitted, seed=self.seed)
+        gradients = self.gradients
+        scores = None if gradients is None else [importance_of(each) for each in gradients]
         return ways_to_choose(self.blocks, scores)
+
+    @cached_property
+    def gradients(self) -> list[Gradients] | None:
+        """By factors on the heads of every layer; None where the model has none."""
+        return gate_gradients(self.whole, self.blocks, self.samples.fitted, seed=self.seed)
 
     @cached_property
     def ridges(self) -> dict[str, list[float]]:
@@ -256,9 +262,10 @@ class Study:
             rises = self.judging.rises(found.model)
             return Step(found.kept, self.rise(rises), rises)
 
-        guessed = float(self.guessing.rises(found.model).mean())
+        guesses = self.guessing.rises(found.model)
+        guessed = bound_to_expect(guesses, len(self.judging.whole), step=self.step)
         same = self.effects is self.guessing
-        effect = guessed if same else float(self.effects.rises(found.model).mean())
+        effect = float((guesses if same else self.effects.rises(found.model)).mean())
         return Candidate(
             found.kept, guessed, effect, judge, lambda: self.rise(self.reporting.rises(found.model))
         )

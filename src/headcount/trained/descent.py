@@ -41,8 +41,8 @@ class Step:
 class Candidate:
     """A model with fewer heads that the judge has not seen yet.
 
-    - `guessed`: the mean rise on samples of the selection, which none of the fits saw; `effect`: the mean
-      distance from the whole model on the same.
+    - `guessed`: the bound to expect of the judge, from the rises on samples of the selection that none of the
+      fits saw; `effect`: the mean distance from the whole model on the same.
     - `judge`, `report`: called for its loss on the samples of the judge, and on those that decide nothing.
     """
 
@@ -110,7 +110,7 @@ def descend(
     tolerance: float,
     to_the_end: bool = False,
 ) -> Descent:
-    """Guess on samples of the selection where the tolerance is met, then ask the judge from well above it.
+    """Guess on samples of the selection where the judge's bound meets the tolerance, and ask from above that.
 
     The judge is asked about places in an order that does not depend on its own samples, downwards, and the
     first that fails ends it. So a place that is too low is only accepted if the first such place is, and

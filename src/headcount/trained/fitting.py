@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -38,6 +38,14 @@ class Shrunk:
         return tuple(map(len, self.kept))
 
 
+def fit(block: AttentionBlock, moments: Sequence[Moments], kept: Sequence[int], *, ridge: float) -> None:
+    """Keep these heads, with the output projection that serves them best."""
+    towards, size = block.output_weight(), block.head_dim
+    found = refitted(reduce(add, moments), kept, head_dim=size, ridge=ridge, towards=towards)
+    block.keep(kept)
+    block.set_output(found.weight, found.bias if block.has_output_bias else None)
+
+
 def shrunk(
     whole: nn.Module,
     targets: Targets,
@@ -46,6 +54,7 @@ def shrunk(
     ridges: Sequence[float],
     *,
     folds: Sequence[int] | None = None,
+    fit: Callable[..., None] = fit,
 ) -> Shrunk:
     """The whole model with so many heads in every layer.
 
@@ -54,6 +63,7 @@ def shrunk(
 
     - `ridges`: of the refit, by layer.
     - `folds`: those to fit to, some perhaps more than once.
+    - `fit`: takes the heads away and serves those that are kept, as `fit` does.
     """
     model = sharing_copy(whole)
     blocks = attention_blocks(model)
@@ -76,6 +86,14 @@ def shrunk(
     stops, names = [block.output for block in blocks], [block.name for block in blocks]
     in_lockstep(model, targets.batches, stops, at, names=names, beside=targets.sources_in(model))
     return Shrunk(model, blocks, tuple(kept))
+
+
+def cut(whole: nn.Module, kept: Kept) -> nn.Module:
+    """The whole model without the other heads, and with what is left as it is."""
+    model = sharing_copy(whole)
+    for block, heads in zip(attention_blocks(model), kept, strict=True):
+        block.keep(heads)
+    return model
 
 
 def sharing_copy(whole: nn.Module) -> nn.Module:
@@ -120,14 +138,6 @@ def moments_of(whole: nn.Module, targets: Targets) -> list[list[Moments]]:
 
     in_lockstep(whole, targets.batches, stops, at, names=names, beside=targets.sources_in(whole))
     return [found[layer] for layer in range(len(stops))]
-
-
-def fit(block: AttentionBlock, moments: Sequence[Moments], kept: Sequence[int], *, ridge: float) -> None:
-    """Keep these heads, with the output projection that serves them best."""
-    towards, size = block.output_weight(), block.head_dim
-    found = refitted(reduce(add, moments), kept, head_dim=size, ridge=ridge, towards=towards)
-    block.keep(kept)
-    block.set_output(found.weight, found.bias if block.has_output_bias else None)
 
 
 def ridge_of(block: AttentionBlock, moments: Sequence[Moments], kept: Sequence[int]) -> float:

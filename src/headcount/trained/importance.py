@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from headcount.trained.attention import AttentionBlock
@@ -13,17 +14,39 @@ from headcount.trained.batches import Batch, called
 from headcount.trained.effect import Answer, answer_of
 from headcount.trained.selection import Scores
 
+Gradients = Float[np.ndarray, "sample head"]
 
-def gradient_scores(
+
+def importance_of(gradients: Gradients) -> Scores:
+    """Michel et al. (2019): the mean of the sizes.
+
+    >>> importance_of(np.array([[1.0, -2.0], [-3.0, 0.0]]))
+    array([2., 1.])
+    """
+    sizes: Scores = np.abs(gradients).mean(axis=0)
+    return sizes
+
+
+def fisher_of(gradients: Gradients) -> Scores:
+    """The diagonal of the Fisher information of the gates (Kwon et al., 2022): the mean of the squares.
+
+    >>> fisher_of(np.array([[1.0, -2.0], [-3.0, 0.0]]))
+    array([5., 2.])
+    """
+    squares: Scores = (gradients**2).mean(axis=0)
+    return squares
+
+
+def gate_gradients(
     model: nn.Module, blocks: Sequence[AttentionBlock], batches: Sequence[Batch], *, seed: int = 0
-) -> list[Scores] | None:
-    """Of every layer, the mean over samples of |Σ z · ∂L/∂z| of each head; None where L has no gradient.
+) -> list[Gradients] | None:
+    """Of every layer, Σ z · ∂L/∂z by sample and head: ∂L by a factor on the head. None without gradients.
 
     At the whole model, a distance from it is flat. So L is the log probability of a class that is drawn as
     the model predicts it, or an embedding along a direction drawn at random.
     """
     random = torch.Generator().manual_seed(seed)
-    totals = [np.zeros(block.heads) for block in blocks]
+    parts: list[list[np.ndarray]] = [[] for _ in blocks]
     for batch in batches:
         found: dict[int, Tensor] = {}
         hooks = [
@@ -40,12 +63,12 @@ def gradient_scores(
         finally:
             for hook in hooks:
                 hook.remove()
-        for total, block, heads, gradient in zip(totals, blocks, inputs, gradients, strict=True):
+        for part, block, heads, gradient in zip(parts, blocks, inputs, gradients, strict=True):
             products = (
                 (heads * gradient).detach().double().reshape(len(heads), -1, block.heads, block.head_dim)
             )
-            total += np.asarray(products.sum(dim=(1, 3)).abs().sum(dim=0).cpu())
-    return totals
+            part.append(np.asarray(products.sum(dim=(1, 3)).cpu()))
+    return [np.concatenate(part) for part in parts]
 
 
 def _note(found: dict[int, Tensor], layer: int, _: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -36,6 +36,7 @@ def inspect(
     distil: float | None = None,
     timing: float = 10.0,
     seed: int = 0,
+    baselines: bool = False,
     progress: "Note | None" = None,
     distilling: "Distilling | None" = None,
 ) -> Inspection:
@@ -51,6 +52,7 @@ def inspect(
     - `distil`: seconds for which each solution of the plan is then trained towards the whole model's outputs,
       without labels.
     - `timing`: seconds to time the smaller model in, beside the whole one; 0: do not.
+    - `baselines`: also what other ways to choose lose with as many heads as the plan has.
     - `progress`: called with a line for every stage; `distilling`: while a solution is distilled, with its
       name, the share of the seconds that has passed, and its best distance on held-out samples so far.
     """
@@ -117,8 +119,17 @@ def inspect(
         collisions=collisions,
         grouped=grouped,
     )
+    held = _held_against(study, plan, note) if baselines else None
     won = _gains(found, given, timing, note)
-    return replace(found, gains=won, seconds=perf_counter() - began)
+    return replace(found, gains=won, baselines=held, seconds=perf_counter() - began)
+
+
+def _held_against(study: "Study", plan: Plan, note: "Note") -> list[dict[str, Any]]:
+    """Baselines at the head counts of the plan; none where it keeps all heads."""
+    from headcount.trained.baselines import baselines
+
+    note("baselines")
+    return baselines(study, sorted({plan.solution(name).heads for name in SOLUTIONS} - {plan.heads}))
 
 
 def _gains(found: Inspection, batches: "Sequence[Batch]", seconds: float, note: "Note") -> "Gains | None":

@@ -39,6 +39,7 @@ class Inspection:
     - `plan`: the heads to keep; both of its solutions can be applied.
     - `layers`: what each layer needs, with an interval.
     - `sentence`: the answer.
+    - `baselines`: what other ways lose with as many heads, where they were asked for.
     - `inputs`: some of the kind that the model takes, drawn at random, to try a shrunk model with.
     - `collisions`: samples that a layer with one head too few no longer tells apart.
     - `grouped`: what fewer key-value heads cost, where that was asked for.
@@ -59,6 +60,7 @@ class Inspection:
     collisions: "tuple[Collision, ...]" = field(default=(), repr=False)
     grouped: "KvCounts | None" = None
     gains: "Gains | None" = None
+    baselines: "list[dict[str, Any]] | None" = field(default=None, repr=False)
     command: str = "hc.inspect(model, batches)"
 
     @cached_property
@@ -107,6 +109,7 @@ class Inspection:
             "collisions": [collision.to_json() for collision in self.collisions],
             "grouped": [] if self.grouped is None else [row.to_json() for row in self.grouped.rows],
             "gains": None if self.gains is None else self.gains.to_json(),
+            **({} if self.baselines is None else {"baselines": self.baselines}),
             "samples": self.samples,
             "seconds": round(self.seconds, 1),
             "version": __version__,

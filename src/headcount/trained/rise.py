@@ -43,24 +43,44 @@ def step_of(losses: PerSample) -> float:
     return float(np.ptp(losses)) if len(np.unique(losses)) <= MAX_DISTINCT else 0.0
 
 
+def padded(rises: PerSample, *, step: float = 0.0) -> PerSample:
+    """The rises with two more, as far above and below as the furthest (at least `step`).
+
+    Where the measure is discrete, the samples at hand may all be unchanged although one in a hundred changes:
+    without these two a bound would then be 0.
+
+    >>> padded(np.array([0.0, -1.0]))
+    array([ 0., -1.,  1., -1.])
+    """
+    furthest = max(float(np.abs(rises).max(initial=0.0)), step)
+    return np.concatenate([rises, [furthest, -furthest]])
+
+
+def bound_to_expect(rises: PerSample, samples: int, *, step: float = 0.0) -> float:
+    """The upper bound that so many other samples can be expected to give.
+
+    >>> bound_to_expect(np.array([1.0, 0.0, 0.0, -1.0]), 10**8) < 1e-3 < bound_to_expect(np.eye(4)[0], 9)
+    True
+    """
+    deviation = float(padded(rises, step=step).std(ddof=1))
+    return float(rises.mean()) + float(norm.ppf(CONFIDENCE)) * deviation / float(np.sqrt(samples))
+
+
 def rise_of(rises: PerSample, *, step: float = 0.0, seed: int = 0) -> Rise:
     """The mean, and the wider of the bootstrap's and Student's bounds.
-
-    Two samples are added, as far above and below as the furthest (at least `step`). Where the measure is
-    discrete, the samples at hand may all be unchanged although one in a hundred changes: without these two
-    the bound would then be 0.
 
     >>> rise_of(np.zeros(100), step=1.0).high > 0.02
     True
     """
-    furthest = max(float(np.abs(rises).max(initial=0.0)), step)
-    padded = np.concatenate([rises, [furthest, -furthest]])
-    mean, count = float(rises.mean()), len(padded)
+    drawn_from = padded(rises, step=step)
+    mean, count = float(rises.mean()), len(drawn_from)
     drawn = np.random.default_rng(seed).integers(count, size=(RESAMPLES, count))
-    centre = float(padded.mean())
+    centre = float(drawn_from.mean())
     # A resample varies less than a new draw, by the degrees of freedom that the mean took.
     wider = float(t.ppf(CONFIDENCE, count - 1) / norm.ppf(CONFIDENCE)) * np.sqrt(count / (count - 1))
-    below, above = wider * (np.quantile(padded[drawn].mean(axis=1), [1 - CONFIDENCE, CONFIDENCE]) - centre)
-    student = float(t.ppf(CONFIDENCE, count - 1)) * float(padded.std(ddof=1)) / np.sqrt(count)
+    below, above = wider * (
+        np.quantile(drawn_from[drawn].mean(axis=1), [1 - CONFIDENCE, CONFIDENCE]) - centre
+    )
+    student = float(t.ppf(CONFIDENCE, count - 1)) * float(drawn_from.std(ddof=1)) / np.sqrt(count)
     down, up = (float(max(student, reach)) for reach in (-below, above))
     return Rise(mean, mean - down, mean + up, len(rises))
