@@ -154,7 +154,7 @@ def test_the_command_line_asks_for_them(called, monkeypatch, tmp_path):
         asked.append(baselines)
         raise InvalidInput("enough")
 
-    monkeypatch.setattr("headcount.trained.inspection.inspect", noted)
+    monkeypatch.setattr("headcount.trained.inspecting.inspect", noted)
     (tmp_path / "mine.py").write_text(
         "from planted import batches\nfrom torch.nn import Linear\n"
         "def model(): return Linear(2, 2)\n"
