@@ -22,7 +22,7 @@ from quoted_in_short import in_short
 from quoted_items import ALL_ITEMS, known_rows, reproduced, rows_of
 from quoted_open import OPEN, answers_of, members_of, rescaled
 from quoted_theory import built, collisions, constructions, density, heads_needed, promised, rates
-from quoted_trained import minilm, minilm_shares
+from quoted_trained import minilm, minilm_shares, minilm_way
 from quoting import NOT_RUN, RESULTS, ROOT, read_json, table, verdict_table
 
 from headcount.report.collisions_chart import collisions_chart
@@ -170,7 +170,10 @@ QUOTES: dict[str, Callable[[], str]] = {
     **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
     **{f"map_{name}": partial(map_of, name) for name in MAPS},
     **{f"suite_{half.replace('-', '_')}": partial(suite, half) for half in ("before", "mending", "held-out")},
-    **{quote.__name__: quote for quote in (laws, shapes, deep_collisions, minilm, minilm_shares, grouping)},
+    **{
+        quote.__name__: quote
+        for quote in (laws, shapes, deep_collisions, minilm, minilm_way, minilm_shares, grouping)
+    },
     **{quote.__name__: quote for quote in (planted_heads, promise)},
     **{quote.__name__: quote for quote in (in_short, *quoted_paper.QUOTES, *quoted_real.QUOTES, rescaled)},
     **{f"open_{name}": partial(members_of, name) for name in OPEN},

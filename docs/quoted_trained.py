@@ -36,6 +36,33 @@ def minilm() -> str:
     return f"{table(('removed', *names), rows)}\n\n{_about(found)}"
 
 
+def minilm_way() -> str:
+    """MiniLM from the command to the shrunk model."""
+    if not (RESULTS / "inspect-minilm.json").exists():
+        return NOT_RUN
+    found = read_json("inspect-minilm.json")
+    rows = [
+        (
+            place,
+            f"{layer['needed'] or '?'} of {layer['heads']}",
+            f"{layer['low']} to {layer['high']}",
+            layer["uniform"],
+            layer["free"],
+        )
+        for place, layer in enumerate(found["layers"])
+    ]
+    before, after = found["megabytes"]
+    ends = (
+        f"({found['texts']:,} texts, {found['seconds']:.0f} s on {found['machine']}.) Loaded from its "
+        f"folder, the smaller model ({before:.1f} MB → {after:.1f} MB) has an MRR@10 of "
+        f"{found['mrr'] + found['change'] / 100:.4f} in place of {found['mrr']:.4f} on the held-out lists: "
+        f"{found['change']:+.2f} ± {found['half_width']:.2f} points."
+    )
+    columns = ("layer", "needs alone", "95%", "uniform plan", "free plan")
+    gains = table(("", "before", "after", "ratio"), found["gains"]["rows"]) if found["gains"] else ""
+    return f"> {found['sentence']}\n\n{table(columns, rows)}\n\n{ends}\n\n{gains}".rstrip()
+
+
 def minilm_shares() -> str:
     """How many heads each layer keeps."""
     if not (RESULTS / "trained-minilm.json").exists():
@@ -45,7 +72,7 @@ def minilm_shares() -> str:
         for row in sorted(read_json("trained-minilm.json")["rows"], key=lambda row: int(row["removed"]))
         if _matches(row, "elimination", True)
     ]
-    return table(("removed", *(f"layer {place}" for place in range(1, 7))), rows)
+    return table(("removed", *(f"layer {place}" for place in range(6))), rows)
 
 
 def _matches(row: dict[str, Any], method: str, refit: bool) -> bool:

@@ -18,8 +18,16 @@ def shown(value: object) -> str:
     >>> shown(list(range(100)))
     '[0, 1, 2, 3, 4, 5, ...]'
     """
-    text = " ".join(reprlib.repr(value).split())
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+    return shortened(" ".join(reprlib.repr(value).split()), MAX_SHOWN)
+
+
+def shortened(text: str, most: int = 240) -> str:
+    """The beginning of a text that is too long for a message.
+
+    >>> shortened("abcdef", 5)
+    'ab...'
+    """
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def listed(names: Iterable[object]) -> str:

@@ -57,7 +57,7 @@ def plan_of(whole, *, uniform=(0, 1), free=UNEVEN):
     layers = tuple(LayerShape(each.name, each.heads, each.kv_heads, each.head_dim) for each in blocks)
     alike = Solution((tuple(uniform),) * len(blocks))
     uneven = Solution(tuple(tuple(free[place % len(free)]) for place in range(len(blocks))))
-    return Plan(fingerprint(blocks), layers, "squared distance", 0.02, alike, uneven)
+    return Plan(fingerprint(whole), layers, "squared distance", 0.02, alike, uneven)
 
 
 def builder(whole, plan, inputs):

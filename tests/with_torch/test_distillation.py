@@ -68,6 +68,7 @@ def test_a_plan_without_distillation_leaves_no_weights_behind(found, tmp_path):
     found.save(tmp_path)
     replace(found, recovered={}).save(tmp_path)
     assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "inputs.safetensors",
         "inspect.json",
         "plan.json",
         "projections.safetensors",

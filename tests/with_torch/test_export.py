@@ -151,7 +151,7 @@ def test_layers_that_differ_in_key_value_heads_alone_are_made_alike(folders, rea
         ("torch", {"kind": "stock"}, "stock: expected a model of transformers, got small_models.Encoder"),
         ("torch", {"kind": "code"}, "code: expected a model of transformers, got small_models.Encoder"),
         ("vit", {"kind": "onnx"}, "kind: expected one of stock, code, export, got 'onnx'"),
-        ("vit", {"solution": "best"}, "solution: expected one of uniform, free, got 'best'"),
+        ("vit", {"solution": "best"}, "solution: expected one of uniform, free, grouped, got 'best'"),
     ],
 )
 def test_what_a_kind_cannot_hold_is_one_line_and_leaves_nothing(name, options, said, tmp_path):

@@ -33,7 +33,7 @@ def test_it_prints_the_answer_and_writes_the_plan(mine, tmp_path, called, capsys
     out = tmp_path / "out"
     assert called("inspect", f"{mine}:model", f"{mine}:data", "--out", out, "--tolerance", 1e-4) == 0
     printed = capsys.readouterr()
-    assert "12 of 24 heads can go" in printed.out and "layer 1 of 3" in printed.err
+    assert "12 of 24 heads can go" in printed.out and "layer 1, of 0 to 2" in printed.err
     assert max(map(len, printed.out.splitlines()[:-2])) <= 80
     assert read_plan(out).free.heads == 12
     page = (out / "report.html").read_text()

@@ -108,4 +108,4 @@ def test_a_count_that_does_not_divide_is_one_line_and_exit_code_2(mine, tmp_path
     assert called("inspect", f"{mine}:model", f"{mine}:data", "--out", tmp_path / "out", "--kv-heads", 3) == 2
     printed = capsys.readouterr().err
     (line,) = (each for each in printed.splitlines() if each.startswith("headcount: error: "))
-    assert "kv_heads: expected a divisor of the 8 heads" in line and "Traceback" not in printed
+    assert "--kv-heads: expected a divisor of the 8 heads" in line and "Traceback" not in printed

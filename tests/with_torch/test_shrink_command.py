@@ -201,7 +201,7 @@ def test_a_plan_without_a_source_needs_the_model(inspected, tmp_path):
     [
         (None, {"model": "{place}/mine.py:other"}, "expected the plan of this model"),
         (None, {"kind": "onnx"}, "--as: expected one of stock, code, export, got 'onnx'"),
-        (None, {"solution": "best"}, "--solution: expected one of uniform, free, got 'best'"),
+        (None, {"solution": "best"}, "--solution: expected one of uniform, free, grouped, got 'best'"),
         (None, {"model": "nothing"}, "MODEL: nothing: no such folder"),
         (None, {"data": "nothing.npz", "refit": False}, "--data: expected none with --no-refit"),
         (None, {"data": "nothing.npz"}, "DATA: nothing.npz: no such file"),

@@ -3,7 +3,8 @@
 import json
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headcount.commands.options import AsJson
+from headcount.errors import InvalidInput
 from headcount.extras import needed
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from headcount.trained.kv_counts import KvCounts
 
 MODEL = "A folder that transformers saved, or FILE.py:function, which returns a torch.nn.Module."
+NAMED = ("tolerance", "distance", "kv_heads", "distil", "timing", "seed")  # parameters that are options too
 DATA = "An .npz of inputs, a .jsonl of texts, or FILE.py:function, which returns batches."
 
 
@@ -30,7 +33,8 @@ def inspect(
         typer.Option(help="By how much the mean loss may rise.", show_default="by the distance"),
     ] = None,
     loss: Annotated[
-        str | None, typer.Option(help="FILE.py:function of outputs and batch.", show_default=False)
+        str | None,
+        typer.Option(help="FILE.py:function of outputs and batch: a number per sample.", show_default=False),
     ] = None,
     metric: Annotated[
         str | None, typer.Option(help="The same, where higher is better.", show_default=False)
@@ -46,8 +50,11 @@ def inspect(
         typer.Option(help="Key-value heads a layer to try; may be given again.", show_default=False),
     ] = None,
     timing: Annotated[
-        float, typer.Option(help="Seconds to time the smaller model in, beside the whole one; 0: do not.")
-    ] = 10.0,
+        float | None,
+        typer.Option(
+            help="Seconds to time the smaller model in, beside the whole one; 0: do not.", show_default="10"
+        ),
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="Where the model runs, such as cuda.", show_default="cuda if there")
     ] = None,
@@ -70,7 +77,9 @@ def inspect(
     Removes heads of a copy, refits what is left to what the whole model writes,
     and goes on as long as the loss on held-out samples stays within --tolerance.
     Without --loss or --metric, that is the distance from the whole model's own
-    outputs, and DATA needs no labels. Writes report.html, inspect.json and an editable
+    outputs, and DATA needs no labels. Its tolerance is 0.05 for a KL divergence and
+    0.02 for a cosine or squared distance; that of a loss or metric must be given.
+    DATA holds 40 samples at least. Writes report.html, inspect.json and an editable
     plan.json; with --distil also the weights of each plan after a short training.
     """
     needed("torch", extra="torch", purpose="inspecting a trained model")
@@ -81,6 +90,8 @@ def inspect(
     from headcount.trained.source import load_batches, load_model, on_device, own_function
 
     check_writable("--out", out)
+    if (out / "config.json").exists():
+        raise InvalidInput(f"--out: expected a folder for results, got that of a model, {out}")
     own = {
         name: None if each is None else own_function(f"--{name}", each)
         for name, each in (("loss", loss), ("metric", metric))
@@ -88,7 +99,7 @@ def inspect(
     network = on_device(load_model(model), device)
     kind = next((each.dtype for each in network.parameters() if each.is_floating_point()), None)
     batches = load_batches(data, model=model, kind=kind)
-    with DistilProgress(shown=not as_json) as bars:
+    with DistilProgress(shown=not as_json) as bars, names_of_options():
         found = inspected(
             network,
             batches,
@@ -125,6 +136,18 @@ def inspect(
     print(f"Page: {page}")
 
 
+@contextmanager
+def names_of_options() -> Iterator[None]:
+    """Errors that begin with the name of a parameter begin with that of its option."""
+    try:
+        yield
+    except InvalidInput as problem:
+        name, colon, rest = str(problem).partition(":")
+        raise InvalidInput(
+            f"--{name.replace('_', '-')}{colon}{rest}" if name in NAMED else str(problem)
+        ) from None
+
+
 def _command(model: str, data: str, options: Mapping[str, object]) -> str:
     """What repeats the inspection."""
     given = [
@@ -142,6 +165,7 @@ def _say(line: str) -> None:
 
 def _show(found: "Inspection") -> None:
     from headcount.commands.tables import show_lines, show_table
+    from headcount.trained.summary import changes_by
 
     show_lines([found.sentence], style="bold")
     rows = [
@@ -158,11 +182,12 @@ def _show(found: "Inspection") -> None:
     show_table(("layer", "needs alone", "95%", "rise", "uniform plan", "free plan"), rows)
     solutions: dict[str, Any] = {"uniform": found.plan.uniform, "free": found.plan.free}
     show_lines(
-        f"The {name} plan keeps {each.heads} of {found.plan.heads} heads; {found.plan.measure} rises by "
-        f"{each.reported} on samples that decided nothing"
+        f"The {name} plan keeps {each.heads} of {found.plan.heads} heads; "
+        f"the {changes_by(found.plan.measure)} {each.reported} on samples that decided nothing"
         f"{'' if each.recovered is None else f', after distillation by {each.recovered}'}."
         for name, each in solutions.items()
     )
+    show_lines(["In brackets: two bounds, each of which holds in 95% of cases."])
     if found.grouped is not None:
         _show_grouped(found.grouped, found.plan.measure)
 

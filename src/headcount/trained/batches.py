@@ -1,15 +1,15 @@
 """Batches as models take them: a tensor, a tuple of inputs and targets, or a dict of named inputs."""
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headcount.errors import InvalidInput
-from headcount.validation import expected
+from headcount.errors import HeadcountError, InvalidInput
+from headcount.validation import expected, shortened
 
 Batch = Any
 TEXT = "text"  # what token ids were made of, to show samples by
@@ -128,7 +128,18 @@ def moved(batch: Batch, device: torch.device) -> Batch:
 def called(model: nn.Module, batch: Batch) -> Any:
     """What the model makes of a batch."""
     arguments, named = arguments_of(model, batch)
-    return model(*arguments, **named)
+    return users_own("model", model, *arguments, **named)
+
+
+def users_own(what: str, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Call code of the user's own: whatever it raises is one line that says what was called."""
+    try:
+        return function(*arguments, **named)
+    except HeadcountError:
+        raise
+    except Exception as problem:
+        reason = " ".join(str(problem).split())
+        raise InvalidInput(f"{what}: {type(problem).__name__}: {shortened(reason)}") from problem
 
 
 def arguments_of(model: nn.Module, batch: Batch) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -129,7 +129,7 @@ class Study:
         note(f"{self.way} is the best of them")
         layers = []
         for layer, block in enumerate(self.blocks):
-            note(f"layer {layer + 1} of {len(self.blocks)}: {block.name}")
+            note(f"layer {layer}, of 0 to {len(self.blocks) - 1}: {block.name}")
             layers.append(self.layer(layer))
         effects = [self.effects_of(descent) for descent in layers]
         note("all layers alike")

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from headcount.errors import InvalidInput
-from headcount.trained.attention import KEY, QUERY, VALUE, AttentionBlock
+from headcount.trained.attention import AttentionBlock
 from headcount.trained.families.fused import FUSED
 from headcount.trained.families.multihead import MULTIHEAD, SeparateAttention, separate_all, separated
 from headcount.trained.families.separate import SEPARATE
 from headcount.trained.families.t5 import T5, separate_biases
 from headcount.trained.layout import REGISTERED, Layout, reached
-from headcount.trained.linear import is_linear, weight_of
+from headcount.trained.linear import is_linear, shares_weights, weight_of
 from headcount.validation import expected
 
 MAX_LISTED = 8
@@ -147,10 +147,7 @@ def _refuse_shared(blocks: list[AttentionBlock]) -> None:
         for part in (*block.projections, block.output):
             other = owner.setdefault(id(part.weight), block.name)
             if other != block.name:
-                raise InvalidInput(
-                    f"{block.name}: expected weights of its own, got those of {other}: what one layer needs "
-                    "cannot be told apart from what the other does"
-                )
+                raise shares_weights(block.name, other)
 
 
 def _what_there_is(modules: dict[str, nn.Module]) -> str:
@@ -163,16 +160,14 @@ def _what_there_is(modules: dict[str, nn.Module]) -> str:
     return f"; its linear layers are {listed}{more}: register_attention takes a layout of their names"
 
 
-def fingerprint(blocks: Sequence[AttentionBlock]) -> str:
-    """A hash of the attention weights: what a plan of one model is known by.
+def fingerprint(model: nn.Module) -> str:
+    """A hash of all weights: what a plan of one model is known by.
 
-    >>> len(fingerprint([]))
+    >>> len(fingerprint(nn.Linear(1, 1)))
     16
     """
     digest = hashlib.sha256()
-    for block in blocks:
-        digest.update(f"{block.name} {block.heads} {block.kv_heads} {block.head_dim}\n".encode())
-        for which in (QUERY, KEY, VALUE):
-            digest.update(block.weights(which).tobytes())
-        digest.update(block.output_weight().tobytes())
+    for name, weight in sorted(model.named_parameters()):
+        digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}\n".encode())
+        digest.update(weight.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
     return digest.hexdigest()[:16]

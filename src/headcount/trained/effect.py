@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from headcount.errors import InvalidInput
-from headcount.trained.batches import Batch, called, device_of, moved, real_tokens, size_of
+from headcount.trained.batches import Batch, called, device_of, moved, real_tokens, size_of, users_own
 from headcount.validation import check_choice, shown
 
 Kind = Literal["loss", "metric", "KL divergence", "cosine distance", "squared distance"]
@@ -20,6 +20,7 @@ PerSample = Float[np.ndarray, " sample"]
 
 DISTANCES = ("KL divergence", "cosine distance", "squared distance")
 MAX_POSITIONS = 16  # of a sample, where every token has its own distribution over many
+ROUNDING = 1e-5  # of the largest output
 UNIT = 1e-3  # vectors of length 1 to this accuracy are embeddings
 
 
@@ -95,6 +96,16 @@ def distance(kind: Kind, whole: Tensor, changed: Tensor) -> Tensor:
     return 1 - functional.cosine_similarity(whole, changed, dim=-1).flatten(1).mean(1)
 
 
+def all_alike(values: Sequence[Tensor]) -> bool:
+    """Whether every sample has the output of the first, but for rounding."""
+    first = values[0][:1]
+    scale = float(first.abs().max()) or 1.0
+    return sum(map(len, values)) > 1 and all(
+        each.shape[1:] == first.shape[1:] and float((each - first).abs().max()) <= ROUNDING * scale
+        for each in values
+    )
+
+
 @dataclass
 class Measure:
     """The loss of models on some samples, with that of the whole model beside it.
@@ -134,6 +145,8 @@ class Measure:
         answers = [_answered(model, batch) for batch in batches]
         chosen: Kind = kind or kind_of(answers[0])  # type: ignore[assignment]  # checked above
         values = [answer.values for answer in answers]
+        if all_alike(values):
+            raise InvalidInput("batches: expected samples that differ, got the same output for all of them")
         spread = 1.0
         if chosen == "squared distance":
             spread = float(torch.cat([each.double().flatten() for each in values]).var()) or 1.0
@@ -157,7 +170,8 @@ class Measure:
     def _own(self, model: nn.Module, batch: Batch) -> PerSample:
         assert self.own is not None
         with torch.no_grad():
-            found = self.own(called(model, batch), moved(batch, device_of(model)))
+            outputs = called(model, batch)
+            found = users_own(self.kind, self.own, outputs, moved(batch, device_of(model)))
         values = np.asarray(found.detach().cpu() if isinstance(found, Tensor) else found, np.float64)
         size = size_of(batch)
         if values.shape != (size,):

@@ -138,7 +138,7 @@ def _said(ratio: float) -> str:
 
 
 def _timed(latency: Latency) -> str:
-    said = "no gain" if latency.verdict == "no gain" else f"{latency.ratio:.2f}"
+    said = f"{latency.ratio:.2f}" if latency.verdict in ("faster", "slower") else latency.verdict
     return f"{said} ({latency.low:.2f} to {latency.high:.2f})"
 
 
@@ -148,5 +148,5 @@ def _time(seconds: float) -> str:
 
 def _change(latency: Latency) -> str:
     share = abs(1 - latency.ratio)
-    words = {"faster": f"{share:.0%} less time", "slower": f"{share:.0%} more time", "no gain": "no gain"}
-    return words[latency.verdict]
+    words = {"faster": f"{share:.0%} less time", "slower": f"{share:.0%} more time"}
+    return words.get(latency.verdict, latency.verdict)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from headcount.trained.effect import Own
     from headcount.trained.gains import Gains
 
+TIMING = 10.0  # seconds
+
 
 def inspect(
     model: "nn.Module",
@@ -32,9 +34,9 @@ def inspect(
     *,
     tolerance: float | None = None,
     distance: str | None = None,
-    kv_heads: Sequence[int] = (),
+    kv_heads: Sequence[int] | int = (),
     distil: float | None = None,
-    timing: float = 10.0,
+    timing: float | None = None,
     seed: int = 0,
     baselines: bool = False,
     progress: "Note | None" = None,
@@ -51,7 +53,7 @@ def inspect(
     - `kv_heads`: numbers of key-value heads to try in every layer, beside the count of heads.
     - `distil`: seconds for which each solution of the plan is then trained towards the whole model's outputs,
       without labels.
-    - `timing`: seconds to time the smaller model in, beside the whole one; 0: do not.
+    - `timing`: seconds to time the smaller model in, beside the whole one; None: 10, and 0: do not.
     - `baselines`: also what other ways to choose lose with as many heads as the plan has.
     - `progress`: called with a line for every stage; `distilling`: while a solution is distilled, with its
       name, the share of the seconds that has passed, and its best distance on held-out samples so far.
@@ -66,7 +68,8 @@ def inspect(
     from headcount.trained.kv_counts import checked_metrics, kv_counts
 
     began = perf_counter()
-    timing = check_number("timing", timing, at_least=0.0)
+    timing = check_number("timing", TIMING if timing is None else timing, at_least=0.0)
+    kv_heads = (kv_heads,) if isinstance(kv_heads, int) else tuple(kv_heads)
     seed = check_integer("seed", seed, at_least=0)
     _check_callable(loss=loss, metric=metric)
     if tolerance is not None:
@@ -158,7 +161,7 @@ def _planned(study: "Study", counted: "Counted") -> "tuple[Plan, dict[Name, Proj
         LayerShape(block.name, block.heads, block.kv_heads, block.head_dim) for block in study.blocks
     )
     plan = Plan(
-        model=fingerprint(study.blocks),
+        model=fingerprint(study.whole),
         layers=layers,
         measure=study.judging.kind,
         tolerance=study.tolerance,

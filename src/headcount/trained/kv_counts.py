@@ -73,8 +73,11 @@ def checked_metrics(study: "Study", counts: Sequence[int]) -> tuple[LayerMetric,
 def kv_counts(
     study: "Study", metrics: Sequence[LayerMetric], counts: Sequence[int], note: Callable[[str], None]
 ) -> KvCounts:
-    """Make every count in every way, and try it on samples that it was not fitted to."""
-    rows, planned = [], None
+    """Make every count in every way, and try it on samples that it was not fitted to.
+
+    The plan goes down as long as every larger count stayed within the tolerance.
+    """
+    rows, planned, within = [], None, True
     ordered = sorted(set(counts), reverse=True)
     for kv_heads in ordered:
         note(f"{kv_heads} key-value heads a layer")
@@ -92,8 +95,9 @@ def kv_counts(
                 study.rise(measure.rises(made.model)) for measure in (study.judging, study.reporting)
             )
             rows.append(KvCount(kv_heads, method, refit, judged, reported))
-            if (method, refit) == WAYS[0] and judged.high <= study.tolerance:
-                planned = made
+            if (method, refit) == WAYS[0]:
+                within = within and judged.high <= study.tolerance
+                planned = made if within else planned
     return KvCounts(tuple(rows), tuple(law_of(study.blocks, each) for each in ordered), planned)
 
 

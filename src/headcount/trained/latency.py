@@ -15,13 +15,14 @@ from headcount.errors import InvalidInput
 from headcount.trained.batches import Batch, arguments_of, device_of, part_of, size_of
 from headcount.validation import check_integer, check_number
 
-Verdict = Literal["faster", "no gain", "slower"]
+Verdict = Literal["faster", "no gain", "slower", "cannot tell"]
 Times = Float[np.ndarray, "round pass"]
 Pass = Callable[[], object]
 Clock = Callable[[], float]
 
 SIZES = (1, 8, 64)
 SECONDS = 30.0
+WIDEST = 2.0  # the upper end of an interval over its lower one: beyond, the machine was too busy to tell
 WARM_UP = 3  # rounds before the first that counts
 MIN_ROUNDS, MAX_ROUNDS = 10, 1000
 CONFIDENCE = 0.95
@@ -51,9 +52,11 @@ class Latency:
 
     @property
     def verdict(self) -> Verdict:
-        """No gain where the interval holds 1."""
+        """No gain where the interval holds 1; one that is too wide says nothing either."""
         if self.low <= 1 <= self.high:
             return "no gain"
+        if self.high > WIDEST * self.low:
+            return "cannot tell"
         return "faster" if self.high < 1 else "slower"
 
     def to_json(self) -> dict[str, Any]:

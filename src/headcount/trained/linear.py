@@ -5,6 +5,8 @@ from typing import TypeGuard
 import torch
 from torch import Tensor, nn
 
+from headcount.errors import InvalidInput
+
 
 def is_linear(module: object) -> TypeGuard[nn.Module]:
     """Whether a module is x W + b: `nn.Linear`, or the transposed one of GPT-2.
@@ -59,3 +61,11 @@ def _parameter(values: Tensor, like: Tensor) -> nn.Parameter:
 def take(values: Tensor, places: list[int], *, dim: int) -> Tensor:
     """The entries at some places along an axis."""
     return values.index_select(dim, torch.tensor(places, device=values.device))
+
+
+def shares_weights(name: str, other: str) -> InvalidInput:
+    """The error for an attention module with the weights of another."""
+    return InvalidInput(
+        f"{name}: expected weights of its own, got those of {other}: what one layer needs cannot be told "
+        "apart from what the other does"
+    )

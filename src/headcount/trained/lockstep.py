@@ -21,7 +21,7 @@ Beside = list[Tensor | None]
 At = Callable[[int, list[Tensor], Beside], list[Tensor] | None]
 
 
-class _Stopped(Exception):
+class _Stopped(BaseException):
     """Another batch failed."""
 
 

@@ -23,7 +23,7 @@ STRETCH = 2.0  # a change stretches by up to this
 SAME = 0.05  # of what happens when keys are changed alone: rounding is far below, another rule far above
 
 
-class _Seen(Exception):
+class _Seen(BaseException):  # not an error of the model, whose own handlers must not catch it
     """The layer was reached: the rest of the pass is not needed."""
 
 

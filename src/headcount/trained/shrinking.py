@@ -8,13 +8,13 @@ from torch import nn
 
 from headcount.errors import InvalidInput
 from headcount.trained.batches import Batch, collected
-from headcount.trained.discovery import attention_blocks, fingerprint, prepared
+from headcount.trained.discovery import fingerprint, prepared
 from headcount.trained.export.folder import check_free
 from headcount.trained.export.inputs import Inputs, read_inputs
 from headcount.trained.export.smaller import Smaller
 from headcount.trained.export.writing import NAMES, Exported, written
 from headcount.trained.fitting import rebuilt
-from headcount.trained.grouping_file import read_grouping
+from headcount.trained.grouping_file import GROUPING, read_grouping
 from headcount.trained.plan import MAKES, Made, Name, Plan, read_plan
 from headcount.trained.projections import PROJECTIONS, Projections, read_projections
 from headcount.trained.refitting import own_projections, refitted_projections
@@ -54,7 +54,13 @@ class Shrinking:
                 "--solution: expected uniform or free, got grouped: the plan keeps all key-value heads; "
                 "`headcount inspect --kv-heads` tries fewer"
             )
-        return apply_grouping(self.whole, read_grouping(self.folder, model=self.plan.model))
+        layers = read_grouping(self.folder, model=self.plan.model)
+        if len(layers[0].keys) != self.plan.kv_heads:
+            raise InvalidInput(
+                f"plan: grouped: expected the {len(layers[0].keys)} key-value heads that {GROUPING} was made "
+                f"for, got {self.plan.kv_heads}; `headcount inspect --kv-heads` makes others"
+            )
+        return apply_grouping(self.whole, layers)
 
     def _projections(self, solution: Name) -> Projections:
         kept = self.plan.solution(solution).kept
@@ -99,7 +105,7 @@ def shrink(
     if reference is None:
         raise InvalidInput(f"--model: expected the model that {plan} is for, got none")
     whole = prepared(load_model(reference).cpu())
-    found.check(fingerprint(attention_blocks(whole)), name=str(plan))
+    found.check(fingerprint(whole), name=str(plan))
     batches = None if data is None else collected(load_batches(data, model=reference, kind=_type_of(whole)))
     folder = plan if plan.is_dir() else plan.parent
     shrinking = Shrinking(found, folder, whole, batches, refit)

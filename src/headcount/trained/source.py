@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import sys
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ TEXTS, LABELS = ("text", "sentence", "passage"), ("label", "labels")
 # Without any of these transformers makes up a tokenizer that knows no words.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
 IDS = "input_ids"
+POOLER = "pooler"  # often not saved, and read by nothing here
 MAX_TOKENS = 512  # of a text, where the tokenizer names no limit
 
 
@@ -32,9 +34,14 @@ def own_function(name: str, reference: str) -> Callable[..., Any]:
     path = Path(file)
     if not path.is_file():
         raise InvalidInput(f"{name}: {path}: no such file")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name_of_module = path.stem if path.stem not in sys.modules else f"headcount_user_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name_of_module, path)
     assert spec is not None and spec.loader is not None, "a name that ends in .py has a loader"
     module = importlib.util.module_from_spec(spec)
+    # As for a script: modules beside it can be imported, and it can be found by its name.
+    sys.modules[name_of_module] = module
+    if str(path.resolve().parent) not in sys.path:
+        sys.path.append(str(path.resolve().parent))
     _called(f"{name}: {path}", spec.loader.exec_module, module)
     found = getattr(module, function, None)
     if not callable(found):
@@ -72,12 +79,30 @@ def load_model(reference: str) -> nn.Module:
     config = _config(folder)
     if config.get("quantization_config"):
         raise InvalidInput(f"MODEL: {folder}: expected floating-point weights, got a quantised model")
-    if any(config.get("pruned_heads", {}).values()):
+    if _is_pruned(config.get("pruned_heads")):
         raise InvalidInput(f"MODEL: {folder}: heads were removed from this model before; give the whole one")
     transformers = needed("transformers", extra="transformers", purpose="a model in a folder")
     named = [getattr(transformers, str(name), None) for name in config.get("architectures") or ()]
-    chosen = next((each for each in named if each is not None), transformers.AutoModel)
-    return _called(f"MODEL: {folder}", lambda: chosen.from_pretrained(folder, local_files_only=True))
+    models = [each for each in named if isinstance(each, type) and issubclass(each, nn.Module)]
+    return _called(f"MODEL: {folder}", _read, folder, next(iter(models), transformers.AutoModel))
+
+
+def _is_pruned(heads: Any) -> bool:
+    """Whether an older transformers removed heads: by layer, those that are gone."""
+    return any(heads.values()) if isinstance(heads, dict) else bool(heads)
+
+
+def _read(folder: Path, chosen: Any) -> nn.Module:
+    """The model with all of its weights: transformers makes up those that are not there."""
+    from headcount.trained.export.smaller import no_bars
+
+    with no_bars():
+        model, found = chosen.from_pretrained(folder, local_files_only=True, output_loading_info=True)
+    missing = sorted(name for name in found["missing_keys"] if POOLER not in name)
+    if missing:
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise InvalidInput(f"MODEL: {folder}: expected all weights, got none for {missing[0]}{more}")
+    return model
 
 
 def _config(folder: Path) -> dict[str, Any]:
@@ -99,6 +124,8 @@ def on_device(model: nn.Module, device: str | None) -> nn.Module:
     """The model where it is to run: on the first GPU, if there is one, unless a device is named."""
     chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
+        if torch.device(chosen).type == "meta":
+            raise RuntimeError("expected a device that computes")
         return model.to(torch.device(chosen))
     except (RuntimeError, AssertionError) as problem:
         raise InvalidInput(f"--device: {chosen}: {' '.join(str(problem).split())}") from None
@@ -184,7 +211,7 @@ def _named(batch: dict[str, Tensor]) -> Batch:
 def _lines(path: Path, model: str) -> list[Batch]:
     lines = [
         _line(f"DATA: {path}: line {number}", line)
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        for number, line in enumerate(_text_of(path).splitlines(), 1)
         if line.strip()
     ]
     if not lines:
@@ -192,11 +219,21 @@ def _lines(path: Path, model: str) -> list[Batch]:
     labelled = [line for line in lines if "labels" in line]
     if labelled and len(labelled) < len(lines):
         raise InvalidInput(f"DATA: {path}: expected a label on every line or on none, got {len(labelled)}")
-    tokenizer = _tokenizer(path, model)
+    tokenizer, positions = _tokenizer(path, model), _config(Path(model)).get("max_position_embeddings")
+    most = min(
+        tokenizer.model_max_length, MAX_TOKENS, positions if isinstance(positions, int) else MAX_TOKENS
+    )
     return [
-        _called(f"DATA: {path}", _tokenized, tokenizer, lines[at : at + BATCH])
+        _called(f"DATA: {path}", _tokenized, tokenizer, lines[at : at + BATCH], most)
         for at in range(0, len(lines), BATCH)
     ]
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InvalidInput(f"DATA: {path}: expected text in UTF-8, got another encoding") from None
 
 
 def _line(name: str, line: str) -> dict[str, Any]:
@@ -235,12 +272,12 @@ def _tokenizer(path: Path, model: str) -> Any:
     return tokenizer
 
 
-def _tokenized(tokenizer: Any, lines: Sequence[dict[str, Any]]) -> Batch:
+def _tokenized(tokenizer: Any, lines: Sequence[dict[str, Any]], most: int) -> Batch:
     batch = tokenizer(
         [line["text"] for line in lines],
         padding=True,
         truncation=True,
-        max_length=min(tokenizer.model_max_length, MAX_TOKENS),
+        max_length=most,
         return_tensors="pt",
     )
     labels = {"labels": torch.tensor([line["labels"] for line in lines])} if "labels" in lines[0] else {}

@@ -93,13 +93,13 @@ def interval_of(descent: Descent, spread: float) -> tuple[int, int]:
 def sentence_of(plan: Plan, counted: "Counted", layers: Sequence[LayerCount]) -> str:
     """The answer for the whole model, and the layers that need the most of their heads."""
     free = counted.free
-    verdict, told = verdict_of(free), f"{plan.measure} {free.reported}"
+    verdict = verdict_of(free)
     if verdict == "cannot tell":
         assert free.failed is not None, "a way that ended is not noisy"
         failed = free.steps[free.failed]
         return (
             f"Cannot tell how many of the {plan.heads} heads are needed: with {failed.heads} the "
-            f"{plan.measure} rises by {failed.judged}, which is too noisy for a tolerance of "
+            f"{changes_by(plan.measure)} {failed.judged}, which is too noisy for a tolerance of "
             f"{plan.tolerance:g}. Give more samples, or a larger tolerance."
         )
     if verdict == "all are needed":
@@ -113,4 +113,18 @@ def sentence_of(plan: Plan, counted: "Counted", layers: Sequence[LayerCount]) ->
         for place in sorted(most)
     ]
     alone = f"; alone, {', '.join(parts)}" if parts else ""
-    return f"{gone} of {plan.heads} heads can go: {told}, tolerance {plan.tolerance:g}{alone}."
+    solution, said = plan.free, f"the {changes_by(plan.measure)} {free.reported}"
+    if solution.recovered is not None:
+        said += f", after distillation by {solution.recovered}"
+    left = solution.recovered or free.reported
+    beyond = ", though its upper bound there is above it" if left.high > plan.tolerance else ""
+    return f"{gone} of {plan.heads} heads can go: {said}, tolerance {plan.tolerance:g}{beyond}{alone}."
+
+
+def changes_by(measure: str) -> str:
+    """How a measure gets worse.
+
+    >>> changes_by("metric"), changes_by("KL divergence")
+    ('metric drops by', 'KL divergence rises by')
+    """
+    return f"{measure} {'drops' if measure == 'metric' else 'rises'} by"

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from headcount.errors import InvalidInput
 from headcount.trained.layout import Layout
-from headcount.trained.linear import take
+from headcount.trained.linear import shares_weights, take
 
 
 class SeparateAttention(nn.Module):
@@ -139,8 +139,20 @@ MULTIHEAD = Layout(
 )
 
 
+def _refuse_shared(model: nn.Module) -> None:
+    """Copies would hide that two layers have the same weights."""
+    seen: dict[int, str] = {}
+    for path, module in model.named_modules():
+        if isinstance(module, nn.MultiheadAttention):
+            for weight in (module.in_proj_weight, module.out_proj.weight):
+                other = seen.setdefault(id(weight), path)
+                if weight is not None and other != path:
+                    raise shares_weights(path, other)
+
+
 def separate_all(model: nn.Module) -> None:
     """Exchange every `nn.MultiheadAttention` in the model."""
+    _refuse_shared(model)
     for path, parent in list(model.named_modules()):
         if isinstance(parent, nn.TransformerEncoder):
             parent.use_nested_tensor = False  # which only its own kernel takes
