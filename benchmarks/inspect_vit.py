@@ -1,9 +1,9 @@
-"""The whole way of one model: a vision transformer trained, inspected, shrunk, and loaded again without headcount.
+"""The whole way of one model: a vision transformer trained, inspected, shrunk, and loaded without headcount.
 
     python benchmarks/inspect_vit.py
 
-Runs examples/vit.py and the commands of docs/inspect-vit.md as a user would. Each model then sees the images of
-test.npz, which decided nothing, in a process that cannot import headcount. Writes
+Runs examples/vit.py and the commands of docs/inspect-vit.md as a user would. Each model then sees the images
+of test.npz, which decided nothing, in a process that cannot import headcount. Writes
 benchmarks/results/inspect-vit.json, and the page of the inspection to --page.
 """
 

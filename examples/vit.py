@@ -4,8 +4,9 @@
     python examples/vit.py
     headcount inspect vit samples.npz --metric examples/vit.py:right --tolerance 0.03
 
-The 1,797 images of 8 by 8 pixels come with scikit-learn. 600 train the model, shifted by up to one pixel; 800 others
-go to samples.npz, to inspect it with, and the rest to test.npz, which nothing looks at but the last line.
+The 1,797 images of 8 by 8 pixels come with scikit-learn. 600 train the model, shifted by up to one pixel; 800
+others go to samples.npz, to inspect it with. The rest, test.npz, decides nothing: the last line prints the
+accuracy on it.
 """
 
 from collections.abc import Mapping

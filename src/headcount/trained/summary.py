@@ -90,6 +90,15 @@ def interval_of(descent: Descent, spread: float) -> tuple[int, int]:
     return min(heads), max(heads)
 
 
+def worsening(measure: str) -> str:
+    """Which way a measure goes as a model gets worse.
+
+    >>> worsening("metric"), worsening("loss")
+    ('drop', 'rise')
+    """
+    return "drop" if measure == "metric" else "rise"
+
+
 def sentence_of(plan: Plan, counted: "Counted", layers: Sequence[LayerCount]) -> str:
     """The answer for the whole model, and the layers that need the most of their heads."""
     free = counted.free
@@ -99,8 +108,8 @@ def sentence_of(plan: Plan, counted: "Counted", layers: Sequence[LayerCount]) ->
         failed = free.steps[free.failed]
         return (
             f"Cannot tell how many of the {plan.heads} heads are needed: with {failed.heads} the "
-            f"{plan.measure} rises by {failed.judged}, which is too noisy for a tolerance of "
-            f"{plan.tolerance:g}. Give more samples, or a larger tolerance."
+            f"{plan.measure} {worsening(plan.measure)}s by {failed.judged}, which is too noisy for a "
+            f"tolerance of {plan.tolerance:g}. Give more samples, or a larger tolerance."
         )
     if verdict == "all are needed":
         return f"All {plan.heads} heads are needed at a tolerance of {plan.tolerance:g} ({plan.measure})."
