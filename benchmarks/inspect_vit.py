@@ -14,11 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sklearn
 import torch
 import transformers
 from recording import RESULTS, about, parser_of, write_json
@@ -80,16 +80,16 @@ def compared(folder: Path, name: str, whole: np.ndarray) -> dict[str, Any]:
     """Accuracy of a smaller model, what it lost, in points and paired, and what it won."""
     right = rights(folder, name)
     lost = 100 * (whole - right)
-    models = [
+    vit, small = (
         transformers.AutoModelForImageClassification.from_pretrained(folder / each, trust_remote_code=True)
         for each in ("vit", name)
-    ]
+    )
     batch = {"pixel_values": torch.from_numpy(np.load(folder / "samples.npz")["pixel_values"][:32])}
     return {
         "accuracy": float(right.mean()),
         "lost": float(lost.mean()),
         "half_width": float(1.96 * lost.std(ddof=1) / np.sqrt(len(lost))),
-        "gains": gains(*models, [batch], seconds=20.0).to_json(),
+        "gains": gains(vit, small, [batch], seconds=20.0).to_json(),
     }
 
 
@@ -107,7 +107,7 @@ def main() -> None:
         models = {each: compared(folder, each, whole) for each in MODELS}
         if chosen.page is not None:
             shutil.copy(folder / "inspect" / "report.html", chosen.page)
-    libraries = {"torch": torch, "transformers": transformers, "scikit-learn": sklearn}
+    libraries = ("torch", "transformers", "scikit-learn")
     result = {
         "tolerance": TOLERANCE,
         "heads": found["heads"],
@@ -116,7 +116,7 @@ def main() -> None:
         "accuracy": float(whole.mean()),
         "test_images": len(whole),
         "models": models,
-        **about(*(f"{each} {library.__version__}" for each, library in libraries.items())),
+        **about(*(f"{each} {version(each)}" for each in libraries)),
     }
     write_json(RESULTS / "inspect-vit.json", result, indent=1)
     lost = {each: f"{model['lost']:.1f} ± {model['half_width']:.1f}" for each, model in models.items()}

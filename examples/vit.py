@@ -1,6 +1,6 @@
 """A small vision transformer for `headcount inspect`: handwritten digits, trained in about a minute.
 
-    pip install 'headcount[examples,torch,transformers]'
+    pip install -e '.[examples,torch,transformers]'
     python examples/vit.py
     headcount inspect vit samples.npz --metric examples/vit.py:right --tolerance 0.03
 
