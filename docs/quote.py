@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import cache, partial
 
 import pandas as pd
+import quoted_inspect_vit
 import quoted_paper
 import quoted_real
 from quoted_checks import planted_heads, promise
@@ -176,6 +177,8 @@ QUOTES: dict[str, Callable[[], str]] = {
     },
     **{quote.__name__: quote for quote in (planted_heads, promise)},
     **{quote.__name__: quote for quote in (in_short, *quoted_paper.QUOTES, *quoted_real.QUOTES, rescaled)},
+    "inspect_vit": quoted_inspect_vit.models,
+    **{f"inspect_vit_{name}": partial(quoted_inspect_vit.step, name) for name in quoted_inspect_vit.STEPS},
     **{f"open_{name}": partial(members_of, name) for name in OPEN},
     **{f"answers_{name}": partial(answers_of, name) for name in OPEN},
 }

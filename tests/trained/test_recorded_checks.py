@@ -34,3 +34,12 @@ def test_planted_heads_are_counted(noise):
     assert found["in_short"][f"noise {noise:g}"]["layers_counted_as_planted"] == as_planted
     real = [count for row in rows for count in row["needed_by_real"]]
     assert sum(count == found["real"] for count in real) >= 0.95 * len(real)
+
+
+def test_a_shrunk_vision_transformer_keeps_its_accuracy():
+    found = recorded("inspect-vit.json")
+    assert found["solutions"]["free"]["heads"] < found["solutions"]["uniform"]["heads"] < found["heads"]
+    lost = [model["lost"] for model in found["models"].values()]
+    assert len(lost) == 3 and max(lost) <= 100 * found["tolerance"]
+    by_accuracy = [100 * (found["accuracy"] - model["accuracy"]) for model in found["models"].values()]
+    assert lost == pytest.approx(by_accuracy)

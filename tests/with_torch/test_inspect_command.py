@@ -18,6 +18,8 @@ def data():
     return batches(8)
 def constant(outputs, batch):
     return outputs[:, 0, 0] * 0
+def steady(outputs, batch):
+    return outputs[:, 0, 0] > 0
 def small():
     return batches(1)
 """
@@ -41,6 +43,14 @@ def test_it_prints_the_answer_and_writes_the_plan(mine, tmp_path, called, capsys
     assert f"headcount inspect {mine}:model {mine}:data --out {out} --tolerance 0.0001" in page
     assert called("report", out) == 0
     assert (out / "report.html").read_text() == page
+
+
+def test_a_metric_drops(mine, tmp_path, called, capsys):
+    metric = ["--metric", f"{mine}:steady", "--tolerance", 1, "--kv-heads", 2]
+    assert called("inspect", f"{mine}:model", f"{mine}:data", *metric, "--out", tmp_path / "out") == 0
+    printed = capsys.readouterr().out
+    assert "metric drops by" in " ".join(printed.split()) and "Drop of the metric" in printed
+    assert "rise" not in printed.lower()
 
 
 def test_as_json_it_prints_nothing_else(mine, tmp_path, called, capsys):

@@ -165,8 +165,9 @@ def _say(line: str) -> None:
 
 def _show(found: "Inspection") -> None:
     from headcount.commands.tables import show_lines, show_table
-    from headcount.trained.summary import changes_by
+    from headcount.trained.summary import changes_by, worsening
 
+    worse = worsening(found.plan.measure)
     show_lines([found.sentence], style="bold")
     rows = [
         (
@@ -179,7 +180,7 @@ def _show(found: "Inspection") -> None:
         )
         for place, layer in enumerate(found.layers)
     ]
-    show_table(("layer", "needs alone", "95%", "rise", "uniform plan", "free plan"), rows)
+    show_table(("layer", "needs alone", "95%", worse, "uniform plan", "free plan"), rows)
     solutions: dict[str, Any] = {"uniform": found.plan.uniform, "free": found.plan.free}
     show_lines(
         f"The {name} plan keeps {each.heads} of {found.plan.heads} heads; "
@@ -195,6 +196,7 @@ def _show(found: "Inspection") -> None:
 def _show_grouped(found: "KvCounts", measure: str) -> None:
     from headcount.commands.tables import show_lines, show_table
     from headcount.trained.kv_counts import WAYS
+    from headcount.trained.summary import worsening
 
     names = {"joint": "joint SVD", "procrustes": "Procrustes", "mean": "mean"}
     columns = [f"{names[method]}{' + refit' * refit}" for method, refit in WAYS]
@@ -203,7 +205,9 @@ def _show_grouped(found: "KvCounts", measure: str) -> None:
         for kv_heads in found.counts
     ]
     show_table(("key-value heads", *columns), rows)
-    show_lines([f"Rise of the {measure} on samples that decided nothing.", *found.laws])
+    show_lines(
+        [f"{worsening(measure).capitalize()} of the {measure} on samples that decided nothing.", *found.laws]
+    )
     if found.planned is None:
         show_lines(["The plan keeps all key-value heads: none of these counts stays within the tolerance."])
     else:

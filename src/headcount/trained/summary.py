@@ -90,6 +90,15 @@ def interval_of(descent: Descent, spread: float) -> tuple[int, int]:
     return min(heads), max(heads)
 
 
+def worsening(measure: str) -> str:
+    """Which way a measure goes as a model gets worse.
+
+    >>> worsening("metric"), worsening("loss")
+    ('drop', 'rise')
+    """
+    return "drop" if measure == "metric" else "rise"
+
+
 def sentence_of(plan: Plan, counted: "Counted", layers: Sequence[LayerCount]) -> str:
     """The answer for the whole model, and the layers that need the most of their heads."""
     free = counted.free
@@ -127,4 +136,4 @@ def changes_by(measure: str) -> str:
     >>> changes_by("metric"), changes_by("KL divergence")
     ('metric drops by', 'KL divergence rises by')
     """
-    return f"{measure} {'drops' if measure == 'metric' else 'rises'} by"
+    return f"{measure} {worsening(measure)}s by"
