@@ -40,8 +40,8 @@ def _in_short(found: dict[str, Any]) -> str:
     if timed["verdict"] == "no gain":
         change = "takes no less time"
     return (
-        f"With {kept} of {found['heads']} heads the model loses {_lost(model)} points of accuracy, and a batch "
-        f"of {timed['samples']} images\n{change}. What is left was refitted, not trained."
+        f"With {kept} of {found['heads']} heads the model loses {_lost(model)} points of accuracy, and "
+        f"a batch of {timed['samples']} images\n{change}. What is left was refitted, not trained."
     )
 
 
