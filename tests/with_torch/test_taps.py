@@ -194,7 +194,7 @@ def test_an_error_in_a_batch_or_a_change_ends_all_threads():
 
     with pytest.raises(ValueError, match="here"):
         passed(model, blocks, batches, fails)
-    with pytest.raises(IndexError):
+    with pytest.raises(InvalidInput, match="model: IndexError"):
         passed(model, blocks, [*batches, {"input_ids": torch.full((1, 3), 999)}], lambda *_: None)
     assert threading.active_count() == before
     assert not any(block.output._forward_pre_hooks for block in blocks)

@@ -97,7 +97,7 @@ def write(smaller: Smaller, folder: Path) -> Loading:
             f'model = {autos[0]}.from_pretrained("{{folder}}", trust_remote_code=True)',
         ),
         "transformers",
-        (f"The folder's {MODULE}.py, which `trust_remote_code` runs, gives every layer its own count.",),
+        (f"The folder's {MODULE}.py, which `trust_remote_code` runs, sets the counts of every layer.",),
     )
 
 
