@@ -120,6 +120,7 @@ def test_learnt_values_are_those_of_the_estimate(fitted):
     for name in ("dimension", "interval", "recommended_heads"):
         assert getattr(fitted, f"{name}_") == getattr(found, name)
     assert found.seconds > 0 and found.errors and fitted.early_estimate_.errors
+    assert "numbers" in fitted.read_as_ and "sequences of" in fitted.read_as_
     assert fitted.get_params() == {**HeadCount(**QUICK).get_params(), "out": fitted.out, "verbose": True}
 
 

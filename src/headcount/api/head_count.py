@@ -32,7 +32,7 @@ from headcount.running.executor import FileProblem, run
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.validation import check_choice, check_integer
 
-LEARNT = ("dimension_", "interval_", "recommended_heads_", "estimate_", "early_estimate_")
+LEARNT = ("dimension_", "interval_", "recommended_heads_", "estimate_", "early_estimate_", "read_as_")
 RENAMED_ATTRIBUTES = {"estimate": "estimate_", "early": "early_estimate_"}
 CHART_WIDTH = 480
 
@@ -80,6 +80,7 @@ class HeadCount:
     - `interval_`: 95% interval of D, as (low, high), or None.
     - `recommended_heads_`: how many heads to use, or None.
     - `estimate_`: the whole `Estimate`, with curves, evidence and reasons.
+    - `read_as_`: what the data was taken for, in words.
     - `early_estimate_`: a first guess, from the first look; nothing calibrates it.
     """
 
@@ -88,6 +89,7 @@ class HeadCount:
     recommended_heads_: int | None
     estimate_: Estimate
     early_estimate_: Estimate
+    read_as_: str
     _answer: Answer
 
     @with_old_names(most_heads="max_heads", seed="random_state")
@@ -235,6 +237,7 @@ class HeadCount:
             if self.out is not None:
                 answer.write(study)
         self.early_estimate_, self.estimate_, self._answer = early, found, answer
+        self.read_as_ = data.summary
         self.dimension_, self.interval_ = found.dimension, found.interval
         self.recommended_heads_ = found.recommended_heads
         return self
