@@ -53,7 +53,7 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--weights", type=Path, required=True, help="the installed package")
     parser.add_argument("--data", type=Path, required=True, help="folder with MS MARCO; see convert_data.py")
-    parser.add_argument("--texts", type=int, default=800)
+    parser.add_argument("--texts", type=int, default=400)
     parser.add_argument("--half", action="store_true", help="rank in bfloat16")
     parser.add_argument("--page", type=Path, help="where to copy the page to")
     chosen = parser.parse_args()
@@ -64,7 +64,7 @@ def main() -> None:
         lines = [json.dumps({"text": text}) for text in texts_of(chosen.data, chosen.texts)]
         (folder / "texts.jsonl").write_text("\n".join(lines), encoding="utf-8")
         model = shutil.copytree(chosen.weights / "model", folder / "minilm")
-        options = ("--tolerance", str(TOLERANCE), "--baselines")
+        options = ("--tolerance", str(TOLERANCE))
         _, seconds = run(folder, "inspect", "minilm", "texts.jsonl", "--out", "inspect", *options)
         printed, shrinking = run(folder, "shrink", "inspect/plan.json", "--out", "small", "--as", "code")
         found = json.loads((folder / "inspect" / "inspect.json").read_text())
@@ -74,7 +74,7 @@ def main() -> None:
         loaded = transformers.AutoModel.from_pretrained(folder / "small", trust_remote_code=True)
         change = 100 * (ranks(loaded.to(kind), lists) - whole)
         megabytes = [(each / "model.safetensors").stat().st_size / 1e6 for each in (model, folder / "small")]
-    wanted = ("sentence", "measure", "tolerance", "heads", "uniform", "free", "layers", "baselines", "gains")
+    wanted = ("sentence", "measure", "tolerance", "heads", "uniform", "free", "layers", "gains")
     result = {
         **{name: found.get(name) for name in wanted},
         "seconds": seconds,
