@@ -71,23 +71,12 @@ def inspect(
     timing = check_number("timing", TIMING if timing is None else timing, at_least=0.0)
     kv_heads = (kv_heads,) if isinstance(kv_heads, int) else tuple(kv_heads)
     seed = check_integer("seed", seed, at_least=0)
-    _check_callable(loss=loss, metric=metric)
-    if tolerance is not None:
-        tolerance = check_number("tolerance", tolerance, above=0.0)
-    elif loss is not None or metric is not None:
-        raise InvalidInput("tolerance: expected by how much the loss or metric may get worse, got none")
+    tolerance = _checked_tolerance(tolerance, loss=loss, metric=metric)
     whole = prepared(model)
     given = collected(batches)
     check_distillable(distil, whole, given[0], distance)
-    study = Study(
-        whole,
-        Samples.of(given, seed=seed),
-        tolerance=tolerance,
-        loss=loss,
-        metric=metric,
-        distance=distance,
-        seed=seed,
-    )
+    measured: dict[str, Any] = {"loss": loss, "metric": metric, "distance": distance}
+    study = Study(whole, Samples.of(given, seed=seed), tolerance=tolerance, seed=seed, **measured)
     note = progress or (lambda _: None)
     metrics = checked_metrics(study, kv_heads) if kv_heads else None
     counted = study.run(note)
@@ -171,7 +160,13 @@ def _planned(study: "Study", counted: "Counted") -> "tuple[Plan, dict[Name, Proj
     return plan, projections
 
 
-def _check_callable(**given: Callable[..., Any] | None) -> None:
-    for name, each in given.items():
+def _checked_tolerance(tolerance: float | None, **own: Callable[..., Any] | None) -> float | None:
+    """That of a loss or a metric of the user's own has no default."""
+    for name, each in own.items():
         if each is not None and not callable(each):
             raise InvalidInput(f"{name}: expected a function of outputs and batch, got {type(each).__name__}")
+    if tolerance is not None:
+        return check_number("tolerance", tolerance, above=0.0)
+    if any(own.values()):
+        raise InvalidInput("tolerance: expected by how much the loss or metric may get worse, got none")
+    return None
