@@ -160,7 +160,7 @@ REFUSED = {
         {},
         "x: expected no missing values, got 1, the first in sample 4 (counted from 0)",
     ),
-    "a missing number": (lines(NULL), {}, "such as None in sample 9 (counted from 0)"),
+    "a missing number": (lines(NULL), {}, "such as None in sample 9, token 0, feature 1 (counted from 0)"),
     "tokens of two sizes": (
         lines(UNEVEN),
         {},

@@ -72,7 +72,8 @@ class HeadCount:
     - `minutes`: answer within so many, from what fits into them; None takes the time that it takes.
     - `random_state`: seed of the splits and of the members. An int makes `fit` reproducible; None draws a new
       seed each time, a NumPy RandomState or Generator provides one.
-    - `verbose`: whether to show progress; "auto" shows it in a terminal or a notebook.
+    - `verbose`: whether to say how the data was read, and show progress; "auto" shows progress only in a
+      terminal or a notebook.
 
     What `fit` learns:
 
@@ -247,7 +248,7 @@ class HeadCount:
         return is_interactive() if self.verbose == "auto" else bool(self.verbose)
 
     def _say_how_read(self, data: DataSet) -> None:
-        if self._shown:
+        if self.verbose is not False:  # a line, also where nobody watches progress
             print(data.summary, file=sys.stderr)
         for doubt in data.doubts:
             warnings.warn(doubt, DataWarning, stacklevel=4)

@@ -35,7 +35,7 @@ def as_array(name: str, given: Any, *, entry: str = "sample") -> np.ndarray:
     if array.dtype.kind == "O" and array.size and all(isinstance(entry, str) for entry in array.flat):
         return array.astype(str)
     if array.dtype.kind not in "biufUS":
-        such = f", such as {_odd_one(array, entry)}" if array.dtype.kind == "O" and array.size else ""
+        such = f", such as {_odd_one(name, array, entry)}" if array.dtype.kind == "O" and array.size else ""
         raise InvalidInput(
             f"{name}: expected numbers, or text for labels, got values of type {array.dtype}{such}"
         )
@@ -64,13 +64,19 @@ def unwrapped(given: Any) -> Any:
     return (cells[:, 0] if cells.ndim == 2 and cells.shape[1] == 1 else cells).tolist()
 
 
-def _odd_one(array: np.ndarray, entry: str) -> str:
+def _odd_one(name: str, array: np.ndarray, entry: str) -> str:
     """The first value that is neither text nor a number, or the first that is not text; and where it is."""
     values = list(array.flat)
     others = [place for place, value in enumerate(values) if not isinstance(value, str)]
-    odd = next((place for place in others if not _is_present(values[place])), others[0])
-    where = f" in {entry} {np.unravel_index(odd, array.shape)[0]} (counted from 0)" if array.ndim else ""
-    return f"{shown(values[odd])}{where}"
+    missing = [place for place in others if not _is_present(values[place])]
+    odd = (missing or others)[0]
+    if not array.ndim:
+        return shown(values[odd])
+    axes = (entry, "token", "feature") if name == "x" else (entry, "output")
+    found = zip(axes, np.unravel_index(odd, array.shape), strict=False)
+    more = f"; {len(missing):,} such values" if len(missing) > 1 else ""
+    where = ", ".join(f"{axis} {place}" for axis, place in found)
+    return f"{shown(values[odd])} in {where} (counted from 0){more}"
 
 
 def _is_present(value: object) -> bool:
