@@ -4,6 +4,8 @@ python benchmarks/dimension.py                    all reported tasks, on whateve
 python benchmarks/dimension.py --cpu              the 12 named ones, one after the other, each timed alone
 python benchmarks/dimension.py --calibration      the tasks that the settings were chosen by
 python benchmarks/dimension.py --keep-baselines   the same; the reversal score as it stands in the results
+python benchmarks/dimension.py --part 1/3 --out FILE --work FOLDER     a third, for one of three processes
+python benchmarks/dimension.py --join FILE FILE FILE                   what they wrote, as one
 python benchmarks/dimension.py --summary          the table again, from the results; fills in the baseline
                                                   of scikit-dimension where the machine did not have it
 
@@ -23,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from dimension_tasks import CALIBRATION, REPORTED, Known
-from recording import RESULTS, about, parser_of, write_json
+from recording import RESULTS, about, dealt, origin, parser_of, write_json
 from scipy.stats import binomtest
 
 from headcount.data.arrays import DataSet
@@ -51,16 +53,24 @@ def main() -> None:
         parser.add_argument(f"--{option}", action="store_true")
     parser.add_argument("--seconds", type=float, default=np.inf, help="stop then; run again to go on")
     parser.add_argument("--out", type=Path, help="the results file")
+    parser.add_argument("--work", type=Path, default=WORK, help="the folder of the members")
+    parser.add_argument("--part", metavar="K/N", help="every N-th task from the K-th on; give --out as well")
+    parser.add_argument("--join", type=Path, nargs="+", help="results files of parts, made on one machine")
     chosen = parser.parse_args()
     ending = "-calibration" if chosen.calibration else "-cpu" if chosen.cpu else ""
     path = chosen.out or RESULTS / f"dimension{ending}.json"
     reversals = recorded_reversals(RESULTS / f"dimension{ending}.json") if chosen.keep_baselines else {}
-    if not chosen.summary:
-        known: Sequence[Known] = CALIBRATION if chosen.calibration else REPORTED
-        tasks = [task for task in known if task.name in NAMED or not chosen.cpu]
+    known: Sequence[Known] = CALIBRATION if chosen.calibration else REPORTED
+    if chosen.join:
+        joined = {row["name"]: row for part in chosen.join for row in json.loads(part.read_text())["tasks"]}
+        write(path, [joined[task.name] for task in known if task.name in joined], origin(chosen.join))
+    elif not chosen.summary:
+        tasks = dealt([task for task in known if task.name in NAMED or not chosen.cpu], chosen.part)
         end = time.perf_counter() + chosen.seconds
         groups = [[task] for task in tasks] if chosen.cpu else [tasks]
-        rows = [row for group in groups for row in measured(group, end, reversals, alone=chosen.cpu)]
+        rows = [
+            row for group in groups for row in measured(group, chosen.work, end, reversals, alone=chosen.cpu)
+        ]
         if len(rows) == len(tasks):
             write(path, rows, about())
     elif path.exists():
@@ -80,13 +90,13 @@ def recorded_reversals(path: Path) -> dict[str, int | None]:
 
 
 def measured(
-    tasks: Sequence[Known], end: float, reversals: Mapping[str, int | None], *, alone: bool
+    tasks: Sequence[Known], work: Path, end: float, reversals: Mapping[str, int | None], *, alone: bool
 ) -> Iterator[dict[str, Any]]:
     """The estimates of tasks, and what the baselines make of the same data; none after `end`.
 
     Of tasks whose reversal score is known already, the second length is not trained.
     """
-    folder = WORK / tasks[0].slug if alone else WORK
+    folder = work / tasks[0].slug if alone else work
     finished = FinishedMembers(Store(folder))
     studies = [
         replace(Study.of(data, folder, max_heads=8, positions=True, seed=0), finished=finished)

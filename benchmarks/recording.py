@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,22 @@ def parser_of(text: str | None) -> argparse.ArgumentParser:
 def about(*others: str) -> dict[str, str]:
     """The machine and the versions that a result is measured with; `others` such as "torch 2.6"."""
     return {"machine": this_machine().name, "versions": ", ".join((versions(), *others))}
+
+
+def origin(paths: Sequence[Path]) -> dict[str, str]:
+    """The machine and the versions of results files that were made as parts of one."""
+    found = [{name: json.loads(path.read_text())[name] for name in ("machine", "versions")} for path in paths]
+    if any(part != found[0] for part in found):
+        sys.exit(f"expected parts of one machine and of one version, got {found}")
+    return found[0]
+
+
+def dealt(tasks: Sequence[Any], part: str | None) -> Sequence[Any]:
+    """Every N-th task from the K-th on, for a part "K/N"; all of them where there are no parts."""
+    if part is None:
+        return tasks
+    place, parts = (int(number) for number in part.split("/"))
+    return tasks[place - 1 :: parts]
 
 
 def write_json(path: Path, result: dict[str, Any], *, indent: int = 2, allow_nan: bool = True) -> str:

@@ -4,6 +4,8 @@
     python benchmarks/suite.py held-out      the other half: to be run once, when no rule will be changed
     python benchmarks/suite.py HALF --summary   the summary again, from the results
     python benchmarks/suite.py HALF --seconds 0   of the tasks whose members are all there
+    python benchmarks/suite.py HALF --part 1/3 --work FOLDER --out FILE     a third, for one of three
+    python benchmarks/suite.py HALF --join FILE FILE FILE                   what they wrote, as one
 
 All tasks of a half go through their stages together, so that members of different tasks share programs; what
 a task took is its members' share of their packs. Members are kept in runs/suite: what is there is not
@@ -14,14 +16,14 @@ that has a row there is not estimated again: after a rule was changed, start wit
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from dimension import largest_fall, train
-from recording import RESULTS, about, parser_of, write_json
+from recording import RESULTS, about, dealt, origin, parser_of, write_json
 from scipy.stats import binomtest
 from suite_errata import ERRATA
 from suite_held_out import HELD_OUT
@@ -46,11 +48,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=np.inf, help="stop then; run again to go on")
     parser.add_argument("--out", type=Path, help="the results file")
     parser.add_argument("--work", type=Path, default=WORK, help="the folder of the members")
+    parser.add_argument("--part", metavar="K/N", help="every N-th task from the K-th on; give --out as well")
+    parser.add_argument("--join", type=Path, nargs="+", help="results files of parts, made on one machine")
     chosen = parser.parse_args()
     ending = "-cpu" if this_machine().kind == "cpu" else ""
     path = chosen.out or RESULTS / f"suite-{chosen.half}{ending}.json"
-    if not chosen.summary:
-        tasks = HALVES[chosen.half]
+    if chosen.join:
+        write(path, chosen.half, [row for part in chosen.join for row in recorded(part)], origin(chosen.join))
+    elif not chosen.summary:
+        tasks = dealt(HALVES[chosen.half], chosen.part)
         known = {row["name"]: row for row in recorded(path)}
         left = [task for task in tasks if task.name not in known]
         known |= {
@@ -58,11 +64,17 @@ def main() -> None:
         }
         if not known:
             sys.exit("Not finished yet.")
-        rows = [known[task.name] for task in tasks if task.name in known]
-        absent = sorted(task.name for task in tasks if task.name not in known)
-        found = {**about(), "summary": list(summary(rows)), "not_run": absent, "tasks": rows}
-        write_json(path, found, indent=1, allow_nan=False)
+        write(path, chosen.half, list(known.values()), about())
     print("\n".join(summary(recorded(path))))
+
+
+def write(path: Path, half: str, rows: Sequence[dict[str, Any]], machine: Mapping[str, str]) -> None:
+    """The rows in the order of the tasks, and the names of those that have none."""
+    known = {row["name"]: row for row in rows}
+    rows = [known[task.name] for task in HALVES[half] if task.name in known]
+    absent = sorted(task.name for task in HALVES[half] if task.name not in known)
+    found = {**machine, "summary": list(summary(rows)), "not_run": absent, "tasks": rows}
+    write_json(path, found, indent=1, allow_nan=False)
 
 
 def recorded(path: Path) -> list[dict[str, Any]]:
