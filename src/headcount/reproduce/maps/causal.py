@@ -6,7 +6,7 @@ if that is of no use; (2L − 1)·h, if it is as good as a whole.
 
 from typing import Any
 
-from headcount.reproduce.maps.cell import LENGTH, WIDTH, Cell, maxima, named
+from headcount.reproduce.maps.cell import LENGTH, WIDTH, Cell, at_the_limit, longer, maxima, named, wider
 from headcount.reproduce.maps.depth import CONJECTURE, RESIDUAL, rivals
 from headcount.reproduce.maps.item import map_item
 from headcount.reproduce.maps.judging import Law
@@ -45,13 +45,13 @@ def cells(recipe: Recipe) -> dict[str, Cell]:
     """All of them; with a quick recipe, one and two layers of one head."""
     if recipe.quick:
         return named(decoder_cells(((1, 1), (2, 1)), "decoder"))
-    return named(
-        [
-            *decoder_cells(SHAPES, "decoder"),
-            *decoder_cells(((2, 1), (2, 2)), "decoder, positions", PLACED),
-            *decoder_cells(((2, 1),), "decoder, prefixes", PLACED, positions="first half"),
-        ]
-    )
+    found = [
+        *decoder_cells(SHAPES, "decoder"),
+        *decoder_cells(((2, 1), (2, 2)), "decoder, positions", PLACED),
+        *decoder_cells(((2, 1),), "decoder, prefixes", PLACED, positions="first half"),
+    ]
+    frontier = at_the_limit(found, CONJECTURE)
+    return named([*found, *longer(frontier), *wider(frontier)])
 
 
 LAWS = (

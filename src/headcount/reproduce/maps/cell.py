@@ -10,7 +10,7 @@ and not judged where e₋ / e₊ < 30. A threshold on e alone would misjudge: on
 as D grows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,8 @@ from headcount.trials.trial import Trial
 
 TOKEN_DIM = 10  # at least the largest D of most maps, so that the f_i are independent
 LENGTH = 16
-WIDTH = 24  # E of members of several layers; two others are tried at the frontier
+WIDTH, WIDER = 24, 36  # E of members of several layers, and another that is tried at the limit of a law
+LONGER = 3  # times the steps, tried there as well
 RATES = (3e-3, 1e-2)
 HIDDEN = 32
 
@@ -121,6 +122,21 @@ def one_layer(task: TaskChoice, heads: int, *, length: int, steps: int = 1, **op
         predicted=predicted,
         steps=steps,
     )
+
+
+def at_the_limit(cells: "Iterable[Cell]", rival: str) -> "list[Cell]":
+    """Cells with the D that a law grants and with one more, whichever way they came out."""
+    return [cell for cell in cells if cell.dimension - dict(cell.predicted)[rival] in (0, 1)]
+
+
+def longer(cells: "Iterable[Cell]") -> "list[Cell]":
+    """The same for more steps."""
+    return [replace(cell, steps=LONGER) for cell in cells]
+
+
+def wider(cells: "Iterable[Cell]") -> "list[Cell]":
+    """The same heads, as large as they are, in a wider stream."""
+    return [replace(cell, residual_width=WIDER) for cell in cells]
 
 
 def references(cells: Mapping[str, Cell]) -> dict[str, Cell]:

@@ -9,7 +9,19 @@ most 10.
 from dataclasses import replace
 from typing import Any
 
-from headcount.reproduce.maps.cell import LENGTH, TOKEN_DIM, WIDTH, Cell, maxima, named, one_layer
+from headcount.reproduce.maps.cell import (
+    LENGTH,
+    TOKEN_DIM,
+    WIDER,
+    WIDTH,
+    Cell,
+    at_the_limit,
+    longer,
+    maxima,
+    named,
+    one_layer,
+    wider,
+)
 from headcount.reproduce.maps.item import map_item
 from headcount.reproduce.maps.judging import Law
 from headcount.reproduce.recipe import Recipe
@@ -19,8 +31,6 @@ from headcount.trials.task_choice import TaskChoice
 SHAPES = ((2, 1), (2, 2), (2, 3), (2, 4), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2))
 LONG = 64
 PLACED_DIM = 12  # of the tokens where positions are seen: rivals there reach further
-WIDER = 36
-LONGER = 3  # times the steps
 RESIDUAL = (("residual", True),)
 READING = {"every": (("class_reads", "every"), *RESIDUAL), "last": RESIDUAL}
 PRE_NORM = (("layer_norm", True), ("feedforward", 64))
@@ -30,6 +40,7 @@ SIGHTED = {
     "positions and feed-forward": (("positions", "one_hot"), ("feedforward", 64)),
 }
 CONJECTURE, GATHERING, WEIGHTS = "L·h", "(2L-1)·h", "what weights exist for"
+LAW_OF = {"last": CONJECTURE, "every": GATHERING}  # by where the class token reads
 
 
 def rivals(layers: int, heads: int) -> tuple[tuple[str, int], ...]:
@@ -39,7 +50,7 @@ def rivals(layers: int, heads: int) -> tuple[tuple[str, int], ...]:
 
 def reach(reading: str, layers: int, heads: int) -> int:
     """The largest D by the law for this reading."""
-    return dict(rivals(layers, heads))[CONJECTURE if reading == "last" else GATHERING]
+    return dict(rivals(layers, heads))[LAW_OF[reading]]
 
 
 def stacked(reading: str, layers: int, heads: int, task: TaskChoice, **changes: Any) -> Cell:
@@ -77,21 +88,17 @@ def blind_cells(reading: str) -> list[Cell]:
 
 
 def frontier_cells(reading: str) -> list[Cell]:
-    """Every cell at the capacity and one beyond it, whichever way it came out."""
-    return [
-        cell
-        for cell in blind_cells(reading)
-        if cell.dimension - reach(reading, cell.layers, cell.heads) in (0, 1)
-    ]
+    """Every blind cell at the limit of its law and one beyond it."""
+    return at_the_limit(blind_cells(reading), LAW_OF[reading])
 
 
 def longer_cells(reading: str) -> list[Cell]:
-    """The frontier with three times the steps."""
-    return [replace(cell, steps=LONGER) for cell in frontier_cells(reading)]
+    """The frontier with more steps."""
+    return longer(frontier_cells(reading))
 
 
 def wider_cells(reading: str) -> list[Cell]:
-    """The frontier with another width E."""
+    """The frontier with larger heads, in a stream as wide as they are together."""
     return [replace(cell, head_dim=WIDER // cell.heads) for cell in frontier_cells(reading)]
 
 
@@ -161,6 +168,18 @@ def sighted_cells() -> list[Cell]:
     return cells
 
 
+def sighted_frontier_cells() -> list[Cell]:
+    """Those at the limit without sight, and at what weights exist for: with more steps, and wider."""
+    cells = sighted_cells()
+    frontier = [
+        cell
+        for rival in (CONJECTURE, GATHERING, WEIGHTS)
+        for cell in at_the_limit(cells, rival)
+        if rival in (LAW_OF[cell.family.partition(",")[0]], WEIGHTS)
+    ]
+    return [*longer(frontier), *wider(frontier)]
+
+
 def cells(recipe: Recipe) -> dict[str, Cell]:
     """All of them, or with a quick recipe two layers of one head."""
     if recipe.quick:
@@ -185,7 +204,11 @@ def cells(recipe: Recipe) -> dict[str, Cell]:
         for reading in READING
     ]
     return named(
-        [cell for part in (one_layer_cells(), *both, normed_cells(), sighted_cells()) for cell in part]
+        [
+            cell
+            for part in (one_layer_cells(), *both, normed_cells(), sighted_cells(), sighted_frontier_cells())
+            for cell in part
+        ]
     )
 
 

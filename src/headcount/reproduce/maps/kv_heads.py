@@ -8,8 +8,8 @@ of `theory/shape.py`, and what sums allow: a sum of what was gathered travels in
 from dataclasses import replace
 from math import ceil
 
-from headcount.reproduce.maps.cell import LENGTH, WIDTH, Cell, maxima, named
-from headcount.reproduce.maps.depth import LONGER, READING
+from headcount.reproduce.maps.cell import LENGTH, WIDTH, Cell, at_the_limit, longer, maxima, named, wider
+from headcount.reproduce.maps.depth import READING
 from headcount.reproduce.maps.item import map_item
 from headcount.reproduce.maps.judging import Law
 from headcount.reproduce.recipe import Recipe
@@ -126,13 +126,18 @@ def stacked_cells() -> list[Cell]:
     return cells
 
 
-def longer_cells() -> list[Cell]:
-    """One layer at what the law grants and one beyond it, for three times the steps, however it came out."""
-    cells = [*independent_cells(), *dependent_cells()]
+def frontier_cells() -> list[Cell]:
+    """Cells at what their law grants and one beyond it; of one layer those with as many heads as D."""
+    one = [cell for cell in (*independent_cells(), *dependent_cells()) if cell.heads == cell.dimension]
+    two = {law.rival: law.families for law in LAWS if law.rival in (SCHEDULE, SUMS)}
     return [
-        replace(cell, steps=LONGER)
-        for cell in cells
-        if cell.heads == cell.dimension and cell.dimension - dict(cell.predicted)[SPANS] in (0, 1)
+        *at_the_limit(one, SPANS),
+        *(
+            cell
+            for rival, families in two.items()
+            for cell in at_the_limit(stacked_cells(), rival)
+            if cell.family in families
+        ),
     ]
 
 
@@ -147,7 +152,9 @@ def cells(recipe: Recipe) -> dict[str, Cell]:
     if recipe.quick:
         few = [cell for cell in independent_cells() if cell.dimension == 3 and cell.heads == 3]
         return named([replace(cell, length=8) for cell in (*few, *dependent_cells()[:2])])
-    return named([*independent_cells(), *dependent_cells(), *longer_cells(), *stacked_cells()])
+    frontier = frontier_cells()
+    found = [*independent_cells(), *dependent_cells(), *stacked_cells()]
+    return named([*found, *longer(frontier), *wider(frontier)])
 
 
 LAWS = (

@@ -13,7 +13,7 @@ import numpy as np
 
 from headcount.models.architecture import Architecture
 from headcount.models.positions import visible
-from headcount.reproduce.maps.cell import WIDTH, Cell, maxima, named
+from headcount.reproduce.maps.cell import WIDTH, Cell, at_the_limit, longer, maxima, named, wider
 from headcount.reproduce.maps.depth import CONJECTURE, GATHERING, READING, rivals
 from headcount.reproduce.maps.item import map_item
 from headcount.reproduce.maps.judging import Law
@@ -74,7 +74,8 @@ def cells(recipe: Recipe) -> dict[str, Cell]:
         for sight in ({"window": 4}, {"window": 2, "stride": STRIDE})
         for dimension in range(6, 10)
     ]
-    return named(found)
+    frontier = at_the_limit(found, REACH)
+    return named([*found, *longer(frontier), *wider(frontier)])
 
 
 FAMILIES = (

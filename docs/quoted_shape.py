@@ -1,0 +1,144 @@
+"""Quotes of shapes: laws, the maps they are held against, weights that were built, collisions."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import pandas as pd
+from quoted_theory import promised
+from quoting import NOT_RUN, RESULTS, read_json, table, verdict_table
+
+from headcount.report.map_panel import MapPanel
+from headcount.reproduce.item import MAPS
+from headcount.reproduce.maps.judging import place
+from headcount.reproduce.page import columns, written
+from headcount.reproduce.recipe import FULL
+from headcount.results.numbers import scientific
+
+
+def cells_of(name: str) -> str:
+    """The verdicts on every law of a map, and its cells, folded away."""
+    item, rows = MAPS[name], map_rows(name)
+    if rows.empty:
+        return NOT_RUN
+    trained, cells = set(rows["variant"]), item.cells(FULL)
+    share = (
+        f"{len(trained & set(cells))} of {len(cells)} cells were trained, {rows['trial'].nunique()} members"
+    )
+    lines = [f"({share} on {'; '.join(sorted(set(rows['device'])))}.)", "", verdict_table(item.judge(rows))]
+    lines += ["", "<details><summary>All cells</summary>"]
+    for panel in item.panels(rows):
+        lines += ["", f"{panel.title}:", "", table(columns(panel), written(panel))]
+    return "\n".join([*lines, "", "</details>"])
+
+
+def laws() -> str:
+    """Of every law how many judged cells agree with it, and with its rivals."""
+    rows = []
+    for panel in panels():
+        right, of = panel.agreement.get(panel.rival, (0, 0))
+        others = {rival: found for rival, found in panel.agreement.items() if rival != panel.rival}
+        beside = "; ".join(f"{rival}: {found[0]}" for rival, found in others.items()) or "–"
+        rows.append((panel.title, of, f"**{right}**", beside, len(panel.table) - of))
+    names = ("law", "judged cells", "agree", "of these agree with rivals", "not clear")
+    return table(names, rows) if rows else NOT_RUN
+
+
+def shapes() -> str:
+    """How many shapes were built and refused, and how close the worst input comes to the bound."""
+    found = read_json("shapes.json")
+    rows = []
+    for reading in ("last", "every", "last token"):
+        for outer in ("sum", "product"):
+            for sighted in (False, True):
+                some = [
+                    row
+                    for row in found["rows"]
+                    if (row["reading"], row["outer"], row["sighted"]) == (reading, outer, sighted)
+                ]
+                built = [row for row in some if "refused" not in row]
+                if built:
+                    worst = max(row["measured_error"] for row in built)
+                    ratio = max(row["measured_error"] / promised(row) for row in built)
+                    kind = "positions and feed-forward" if sighted else "neither"
+                    largest = max(row["dimension"] for row in built)
+                    cells = (len(built), largest, scientific(worst), f"{ratio:.2f}", len(some) - len(built))
+                    rows.append((reading, outer, kind, *cells))
+    names = ("read", "F_0", "sees", "built", "largest D", "worst error", "/ bound or estimate", "refused")
+    return f"{table(names, rows)}\n\n(ε = 0.009 everywhere. {found['machine']}.)"
+
+
+def deep_collisions() -> str:
+    """The largest gap of targets at one representation, at the capacity and beyond it."""
+    if not (RESULTS / "deep_collisions.json").exists():
+        return NOT_RUN
+    found = read_json("deep_collisions.json")
+    rows = [
+        (
+            each["trained_on"],
+            each["dimension"],
+            ", ".join(scientific(member["test_error"]) for member in each["members"]),
+            f"{each['agreed']} of {each['tried']}",
+            ", ".join(f"{member['inside']['target_gap']:.2g}" for member in each["members"]),
+            f"**{each['median_largest_gap']:.2g}**",
+        )
+        for each in found["found"]
+    ]
+    names = ("trained on", "D", "NMSE of three seeds", "pairs brought together", "largest gaps", "median")
+    ratios = ", ".join(f"{ratio:.0f} trained on {name}" for name, ratio in found["ratio"].items())
+    same = f"relative gap of representations at most {found['tolerance']:g}"
+    text = f"Gaps of targets in standard deviations; {same}."
+    return f"{table(names, rows)}\n\n{text}\nRatio of the medians: {ratios}. ({found['machine']}.)"
+
+
+def beyond() -> str:
+    """Cells with one D more than the law grants: the best member and the typical one.
+
+    A law by which none of them is learnt, nor half-way, has one row; others have one for each L and h.
+    """
+    rows = []
+    for panel in panels():
+        cells = pd.DataFrame(
+            [
+                {**row, "typical": place(row["median"], row["enough"], row["too_few"])}
+                for row in panel.table.to_dict(orient="records")
+                if row["dimension"] == row["predicted"][panel.rival] + 1 and row["verdict"] != "not judged"
+            ]
+        )
+        if cells.empty:
+            continue
+        sharp = (cells["verdict"] == "not learnt").all()
+        groups = [(("all", "all"), cells)] if sharp else cells.groupby(["layers", "heads"])
+        for shape, group in groups:
+            counts = [(group["verdict"] == word).sum() for word in ("not learnt", "cannot tell", "learnt")]
+            lowest = (f"{group[column].min():.2f}" for column in ("p", "typical"))
+            rows.append((panel.title, *shape, *counts, *lowest))
+    names = ("law", "L", "h", "not learnt", "cannot tell", "learnt", "lowest p", "lowest p of a median")
+    return table(names, rows)
+
+
+def exceptions() -> str:
+    """Judged cells that came out otherwise than their law says, by name."""
+    rows = []
+    for panel in panels():
+        for row in panel.table.to_dict(orient="records"):
+            granted = row["predicted"][panel.rival]
+            if row["verdict"] == ("not learnt" if row["dimension"] <= granted else "learnt"):
+                rows.append((panel.title, row["cell"], granted, row["verdict"], f"{row['p']:.2f}"))
+    return table(("law", "cell", "grants", "verdict", "p"), rows)
+
+
+def panels() -> Iterator[MapPanel]:
+    """The panels of all maps."""
+    for name, item in MAPS.items():
+        frame = map_rows(name)
+        for panel in item.panels(frame) if len(frame) else ():
+            assert isinstance(panel, MapPanel)
+            yield panel
+
+
+@cache
+def map_rows(name: str) -> pd.DataFrame:
+    """The rows of a map, as many as were trained."""
+    path, item = RESULTS / "maps.parquet", MAPS[name]
+    frame = pd.read_parquet(path) if path.exists() else None
+    return pd.DataFrame() if frame is None else item.rows(frame, FULL.with_seeds(item.seeds))
