@@ -80,7 +80,10 @@ QUOTES: dict[str, Callable[[], str]] = {
     **{quote.__name__: quote for quote in (built, density, rates, heads_needed, cluster, ten_million)},
     **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
     **{f"cells_{name}": partial(cells_of, name) for name in MAPS},
-    **{f"suite_{half.replace('-', '_')}": partial(suite, half) for half in ("before", "mending", "held-out")},
+    **{
+        f"suite_{name.replace('-', '_')}": partial(suite, name)
+        for name in ("before-cpu", "mending-cpu", "held-out-cpu", "held-out")
+    },
     **{
         quote.__name__: quote
         for quote in (laws, beyond, exceptions, shapes, deep_collisions, minilm, minilm_way, minilm_shares)
