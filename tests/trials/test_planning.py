@@ -119,7 +119,7 @@ def test_a_member_takes_no_more_memory_than_was_planned(change):
     trials = tiny_grid(**change, seed=tuple(range(8))).trials()
     (pack,) = plan(trials, GPU)
     training = PackTraining(pack, GPU)
-    program = partial(advance, training=training.training, slice_size=training.slice_size)
+    program = partial(advance, training=training.training, slicing=training.slicing)
     batched = jax.jit(jax.vmap(program, in_axes=(0, 0, None, None)))
     compiled = batched.lower(training.state, training.conditions, training.data, 1).compile()
     allocated = compiled.memory_analysis()

@@ -1,6 +1,6 @@
 """One member in training: its state, and the program that advances it. Pure JAX, one member at a time."""
 
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import equinox as eqx
 import jax
@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 from scipy.special import entr, logsumexp
 
 from headcount.engine.data import Data, Split
+from headcount.models.batches import Batched, averages_features
 from headcount.models.network import Parameter as AnyArray
 from headcount.models.pooling import pool_for_training
 from headcount.models.transformer import Padding, Transformer
@@ -18,6 +19,13 @@ from headcount.trials.training import Loss, Training
 from headcount.trials.trial import Trial
 
 Batch = tuple[Array, Array, Array | None]
+
+
+class Slicing(NamedTuple):
+    """How many sequences are computed at once, and whether in the way that a CPU is fast at."""
+
+    size: int
+    in_batches: bool = False
 
 
 class Schedule(eqx.Module):
@@ -89,16 +97,16 @@ def advance(
     evaluations: Int[Array, ""],
     *,
     training: Training,
-    slice_size: int,
+    slicing: Slicing,
 ) -> Member:
     """Train for some evaluation periods. How many come in one call does not change any number."""
     return jax.lax.fori_loop(
-        0, evaluations, lambda _, now: _period(now, conditions, data, training, slice_size), member
+        0, evaluations, lambda _, now: _period(now, conditions, data, training, slicing), member
     )
 
 
 def _period(
-    member: Member, conditions: Conditions, data: Data, training: Training, slice_size: int
+    member: Member, conditions: Conditions, data: Data, training: Training, slicing: Slicing
 ) -> Member:
     """`evaluate_every` steps, then one look at the validation data."""
     update = optimizer(training).update
@@ -107,7 +115,7 @@ def _period(
     def step(now: tuple[Any, Any, Any, Any], _: None) -> tuple[tuple[Any, Any, Any, Any], None]:
         model, state, count, diverged = now
         batch = _batch(data.train, conditions, count, training.batch_size)
-        loss, gradient = _loss_and_gradient(model, batch, conditions.padding, slice_size, training.loss)
+        loss, gradient = _loss_and_gradient(model, batch, conditions.padding, slicing, training.loss)
         direction, state = update(gradient, state, model)
         rate = learning_rate_at(count, conditions)
         model = jax.tree.map(lambda weight, move: weight - rate * move, model, direction)
@@ -120,7 +128,7 @@ def _period(
     begin = (member.model, member.optimizer, member.step, member.diverged)
     (model, state, count, diverged), _ = jax.lax.scan(step, begin, length=training.evaluate_every)
 
-    predicted = predict(model, data.validation, conditions, slice_size)
+    predicted = predict(model, data.validation, conditions, slicing)
     truth = jnp.asarray(data.validation.y)[conditions.dataset]
     error = jnp.mean(losses(predicted, truth, training.loss))
     better = error < member.best_error
@@ -147,18 +155,43 @@ def learning_rate_at(count: Int[Array, ""], schedule: Schedule) -> Float[Array, 
 
 
 def predict(
-    model: Transformer, split: Split, conditions: Conditions, slice_size: int
+    model: Transformer, split: Split, conditions: Conditions, slicing: Slicing
 ) -> Float[Array, "sample output"]:
     """The model's standardised outputs, a slice of the samples at a time."""
     count = split.x.shape[1]
     # Whole slices, the last one filled up: a remainder would be compiled as a program of its own.
-    places = jnp.minimum(jnp.arange(count + -count % slice_size), count - 1)
+    places = jnp.minimum(jnp.arange(count + -count % slicing.size), count - 1)
+    ready = prepared(model, split.x.shape[2], conditions.padding, slicing)
 
-    def output(place: Int[Array, ""]) -> Float[Array, " output"]:
-        mask = None if split.mask is None else split.mask[conditions.dataset, place]
-        return model(split.x[conditions.dataset, place], mask=mask, padding=conditions.padding)
+    def some(places: Int[Array, " slice"]) -> Float[Array, "slice output"]:
+        mask = None if split.mask is None else split.mask[conditions.dataset, places]
+        return outputs(ready, split.x[conditions.dataset, places], mask, conditions.padding)
 
-    return jax.lax.map(output, places, batch_size=slice_size)[:count]
+    found = jax.lax.map(some, places.reshape(-1, slicing.size))
+    return found.reshape(-1, found.shape[-1])[:count]
+
+
+def prepared(model: Transformer, length: int, padding: Padding, slicing: Slicing) -> Transformer | Batched:
+    """What is computed once for all slices of a step."""
+    if slicing.in_batches and averages_features(model.architecture):
+        return Batched.of(model, length, padding)
+    return model
+
+
+def outputs(
+    ready: Transformer | Batched,
+    x: Float[Array, "sequence token token_dim"],
+    mask: Bool[Array, "sequence token"] | None,
+    padding: Padding,
+) -> Float[Array, "sequence output"]:
+    """The outputs for a slice, as they are trained."""
+    if isinstance(ready, Batched):
+        return ready(x, mask)
+
+    def output(sequence: Array, seen: Array | None) -> Array:
+        return ready(sequence, mask=seen, padding=padding, pool=pool_for_training)
+
+    return jax.vmap(output)(x, mask)
 
 
 def losses(
@@ -179,28 +212,29 @@ def _batch(train: Split, conditions: Conditions, count: Int[Array, ""], size: in
 
 
 def _loss_and_gradient(
-    model: Transformer, batch: Batch, padding: Padding, slice_size: int, kind: Loss
+    model: Transformer, batch: Batch, padding: Padding, slicing: Slicing, kind: Loss
 ) -> tuple[Float[Array, ""], Transformer]:
     """The mean loss over the batch, summed slice by slice so that a slice stays in cache."""
+    length = batch[0].shape[1]
+    ready, back = jax.vjp(lambda model: prepared(model, length, padding, slicing), model)
 
-    def loss(model: Transformer, x: Array, y: Array, mask: Array | None) -> Float[Array, ""]:
-        def output(sequence: Array, seen: Array | None) -> Array:
-            return model(sequence, mask=seen, padding=padding, pool=pool_for_training)
-
-        return jnp.mean(losses(jax.vmap(output)(x, mask), y, kind))
+    def loss(ready: Transformer | Batched, x: Array, y: Array, mask: Array | None) -> Float[Array, ""]:
+        return jnp.mean(losses(outputs(ready, x, mask, padding), y, kind))
 
     size = batch[0].shape[0]
-    slices = size // slice_size
-    if slices <= 1 or size % slice_size:
-        return jax.value_and_grad(loss)(model, *batch)
+    slices = size // slicing.size
+    if slices <= 1 or size % slicing.size:
+        value, gradient = jax.value_and_grad(loss)(ready, *batch)
+        return value, back(gradient)[0]
 
     def add(total: Any, part: Batch) -> tuple[Any, None]:
-        return jax.tree.map(jnp.add, total, jax.value_and_grad(loss)(model, *part)), None
+        return jax.tree.map(jnp.add, total, jax.value_and_grad(loss)(ready, *part)), None
 
-    parts = jax.tree.map(lambda array: array.reshape(slices, slice_size, *array.shape[1:]), batch)
-    zero = (jnp.zeros(()), jax.tree.map(jnp.zeros_like, model))
-    total, _ = jax.lax.scan(add, zero, parts)
-    return jax.tree.map(lambda array: array / slices, total)
+    parts = jax.tree.map(lambda array: array.reshape(slices, slicing.size, *array.shape[1:]), batch)
+    zero = (jnp.zeros(()), jax.tree.map(jnp.zeros_like, ready))
+    (value, gradient), _ = jax.lax.scan(add, zero, parts)
+    mean = jax.tree.map(lambda array: array / slices, gradient)
+    return value / slices, back(mean)[0]
 
 
 Costs = Float[np.ndarray, "member sample"]

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from headcount.engine.data import Data, data_of
 from headcount.engine.lanes import Program, compiled, for_each_member, on_all_devices, stack
-from headcount.engine.member import Conditions, Member, advance, predict, sample_costs, start
+from headcount.engine.member import Conditions, Member, Slicing, advance, predict, sample_costs, start
 from headcount.models.architecture import Architecture
 from headcount.models.padding import pad, unpad
 from headcount.models.transformer import Padding, Transformer
@@ -36,7 +36,7 @@ CHUNK_SECONDS = {"cpu": 1.0, "gpu": 3.0}
 TOKENS_WORTH_TUNING, ATTENDING_TOKENS_WORTH_TUNING = 1.4e10, 1e9
 
 # A slice of the batch whose hidden features are this many numbers stays in a core's cache.
-CACHED_FEATURES = 1 << 18
+CACHED_FEATURES = 1 << 17
 
 
 class ChunkByChunk(ABC):
@@ -159,26 +159,26 @@ class PackTraining(ChunkByChunk):
         return [polished(trial, outcome) for trial, outcome in zip(self.pack.trials, trained, strict=True)]
 
     @property
-    def slice_size(self) -> int:
-        """How many sequences are computed at once: on a CPU as many as stay in cache."""
+    def slicing(self) -> Slicing:
+        """All of a batch at once on a GPU, as much as stays in a core's cache on a CPU."""
         batch = self.training.batch_size
         if self.machine.kind == "gpu":
-            return batch
-        features = max(self.pack.architecture.encoder_sizes[1:]) * self.pack.length
-        fitting = CACHED_FEATURES // features
+            return Slicing(batch)
+        shape = self.pack.architecture
+        fitting = CACHED_FEATURES // (max(shape.encoder_sizes[1:]) * self.pack.length)
         best = max(size for size in range(1, batch + 1) if batch % size == 0 and size <= max(1, fitting))
         # A batch without a divisor near that (a prime) is better off whole.
-        return best if best * 4 > min(fitting, batch) else batch
+        return Slicing(best if best * 4 > min(fitting, batch) else batch, in_batches=True)
 
     def _advancing(self, periods: int) -> Call:
         # How long they train reaches members as a number: a longer run needs no other program.
         alike = replace(self.training, steps=self.training.evaluate_every, warmup=0)
-        program = partial(advance, training=alike, slice_size=self.slice_size)
+        program = partial(advance, training=alike, slicing=self.slicing)
         return program, (self.state, self.conditions), (self.data, np.int32(periods))
 
     @property
     def _judging(self) -> Call:
-        program = partial(_predictions, slice_size=self.slice_size)
+        program = partial(_predictions, slicing=self.slicing)
         return program, (self.state.best, self.conditions), (self.data,)
 
 
@@ -233,10 +233,10 @@ def _model(
 
 
 def _predictions(
-    model: Transformer, conditions: Conditions, data: Data, *, slice_size: int
+    model: Transformer, conditions: Conditions, data: Data, *, slicing: Slicing
 ) -> tuple[Array, Array, Array]:
     train, validation, test = (
-        predict(model, split, conditions, slice_size) for split in (data.train, data.validation, data.test)
+        predict(model, split, conditions, slicing) for split in (data.train, data.validation, data.test)
     )
     return train, validation, test
 

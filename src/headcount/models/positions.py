@@ -26,7 +26,7 @@ def encoder_features(
         return encoder.hidden(encoder_inputs(x, architecture, sees_positions))
     weight = jnp.asarray(encoder.weights[0])
     of_token, of_place = weight[:, : x.shape[1]], weight[:, x.shape[1] :]
-    place = _place(of_place, x.shape[0], architecture)
+    place = place_features(of_place, x.shape[0], architecture)
     first = affine(of_token, encoder.biases[0], x.T) + (
         place if sees_positions is None else sees_positions * place
     )
@@ -56,7 +56,7 @@ def starting_blind(encoder: Network, token_dim: int) -> Network:
     return Network(weights, biases, encoder.activation)
 
 
-def _place(weight: Array, length: int, architecture: Architecture) -> Float[Array, "feature token"]:
+def place_features(weight: Array, length: int, architecture: Architecture) -> Float[Array, "feature token"]:
     """What P reads about every t, times its weights."""
     if architecture.positions == "one_hot":
         _check(length, architecture)

@@ -236,6 +236,10 @@ class Transformer(eqx.Module):
                 scores = jnp.where(seen, scores, -jnp.inf)
             return scores, jnp.einsum("hnw,wt->hnt", values, tokens)
 
+    def folded(self, padding: Padding | None = None) -> Folded:
+        """The attention block of a single layer, folded into the last layer of P."""
+        return self._fold(self.encoder, jnp.asarray(self.class_token), None, padding)
+
     def counted_parameters(self) -> int:
         """M, by the paper's rule."""
         return self.architecture.counted_parameters()
