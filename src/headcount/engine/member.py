@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 from scipy.special import entr, logsumexp
 
 from headcount.engine.data import Data, Split
-from headcount.models.batches import Batched, averages_features
+from headcount.models.batches import Batched, Launch, averages_features
 from headcount.models.network import Parameter as AnyArray
 from headcount.models.pooling import pool_for_training
 from headcount.models.transformer import Padding, Transformer
@@ -22,10 +22,14 @@ Batch = tuple[Array, Array, Array | None]
 
 
 class Slicing(NamedTuple):
-    """How many sequences are computed at once, and whether in the way that a CPU is fast at."""
+    """How many sequences are computed at once, and whether in batches, by a kernel of ours if it is launched.
+
+    A CPU is fast in batches. A GPU is not known to be: benchmarks/kernels.py measures it.
+    """
 
     size: int
     in_batches: bool = False
+    launch: Launch | None = None
 
 
 class Schedule(eqx.Module):
@@ -112,9 +116,18 @@ def _period(
     update = optimizer(training).update
     mean, deviation = (jnp.asarray(part)[conditions.dataset] for part in (data.mean, data.deviation))
 
-    def step(now: tuple[Any, Any, Any, Any], _: None) -> tuple[tuple[Any, Any, Any, Any], None]:
+    chosen = _drawn(
+        conditions.key,
+        member.step,
+        (training.evaluate_every, training.batch_size),
+        samples=data.train.x.shape[1],
+    )
+
+    def step(
+        now: tuple[Any, Any, Any, Any], chosen: Int[Array, " sequence"]
+    ) -> tuple[tuple[Any, Any, Any, Any], None]:
         model, state, count, diverged = now
-        batch = _batch(data.train, conditions, count, training.batch_size)
+        batch = _batch(data.train, conditions.dataset, chosen)
         loss, gradient = _loss_and_gradient(model, batch, conditions.padding, slicing, training.loss)
         direction, state = update(gradient, state, model)
         rate = learning_rate_at(count, conditions)
@@ -126,7 +139,7 @@ def _period(
         return (model, state, count + 1, diverged | ~jnp.isfinite(loss)), None
 
     begin = (member.model, member.optimizer, member.step, member.diverged)
-    (model, state, count, diverged), _ = jax.lax.scan(step, begin, length=training.evaluate_every)
+    (model, state, count, diverged), _ = jax.lax.scan(step, begin, chosen)
 
     predicted = predict(model, data.validation, conditions, slicing)
     truth = jnp.asarray(data.validation.y)[conditions.dataset]
@@ -174,7 +187,7 @@ def predict(
 def prepared(model: Transformer, length: int, padding: Padding, slicing: Slicing) -> Transformer | Batched:
     """What is computed once for all slices of a step."""
     if slicing.in_batches and averages_features(model.architecture):
-        return Batched.of(model, length, padding)
+        return Batched.of(model, length, padding, launch=slicing.launch)
     return model
 
 
@@ -203,12 +216,22 @@ def losses(
     return -jnp.sum(y * jax.nn.log_softmax(predicted, axis=-1), axis=-1)
 
 
-def _batch(train: Split, conditions: Conditions, count: Int[Array, ""], size: int) -> Batch:
+def _drawn(
+    key: UInt32[AnyArray, "2"], first: Int[Array, ""], shape: tuple[int, int], *, samples: int
+) -> Int[Array, "step sequence"]:
     """Sequences drawn with replacement; which ones follows from the member's key and the step alone."""
-    key = jax.random.fold_in(conditions.key, count)
-    chosen = jax.random.randint(key, (size,), 0, train.x.shape[1], jnp.int32)
-    mask = None if train.mask is None else train.mask[conditions.dataset, chosen]
-    return train.x[conditions.dataset, chosen], train.y[conditions.dataset, chosen], mask
+    steps, size = shape
+
+    def of_step(count: Int[Array, ""]) -> Int[Array, " sequence"]:
+        return jax.random.randint(jax.random.fold_in(key, count), (size,), 0, samples, jnp.int32)
+
+    # Those of a whole period at once: a step of a small member takes no longer than drawing for it alone.
+    return jax.vmap(of_step)(first + jnp.arange(steps))
+
+
+def _batch(train: Split, dataset: Int[AnyArray, ""], chosen: Int[Array, " sequence"]) -> Batch:
+    mask = None if train.mask is None else train.mask[dataset, chosen]
+    return train.x[dataset, chosen], train.y[dataset, chosen], mask
 
 
 def _loss_and_gradient(

@@ -5,6 +5,7 @@ the averages and in a third for the gradient, and a third of a step is spent on 
 one of pairs of matrices, and [feature, token] of a sequence is one of them. The gradient is derived by hand.
 """
 
+from dataclasses import dataclass
 from functools import partial
 
 import equinox as eqx
@@ -24,6 +25,15 @@ Mask = Bool[Array, "sequence token"] | None
 Residuals = tuple[Array, Array, Array | None, Features, Weights, Array, Averages]
 
 
+@dataclass(frozen=True)
+class Launch:
+    """How kernels run: how many sequences and warps a program has; interpreted where there is no GPU."""
+
+    sequences: int = 8
+    warps: int = 4
+    interpret: bool = False
+
+
 class Batched(eqx.Module):
     """What all sequences of a step share: the folded attention, the hidden layer of P, and F.
 
@@ -36,10 +46,13 @@ class Batched(eqx.Module):
     folded: Folded
     readout: Network
     precision: str = eqx.field(static=True)
+    launch: Launch | None = eqx.field(static=True)
 
     @classmethod
-    def of(cls, model: Transformer, length: int, padding: Padding | None = None) -> "Batched":
-        """That of a model for sequences of this length."""
+    def of(
+        cls, model: Transformer, length: int, padding: Padding | None = None, *, launch: Launch | None = None
+    ) -> "Batched":
+        """That of a model for sequences of this length; with a `launch` heads read in a kernel for a GPU."""
         shape = model.architecture
         weight, bias = jnp.asarray(model.encoder.weights[0]), jnp.asarray(model.encoder.biases[0])
         with jax.default_matmul_precision(shape.precision):
@@ -47,7 +60,8 @@ class Batched(eqx.Module):
             if shape.positions != "none":
                 place = place_features(weight[:, shape.token_dim :], length, shape)
                 place *= 1 if padding is None else padding.sees_positions
-        return cls(weight[:, : shape.token_dim], bias, place, folded, model.readout, shape.precision)
+        token_weight = weight[:, : shape.token_dim]
+        return cls(token_weight, bias, place, folded, model.readout, shape.precision, launch)
 
     def __call__(
         self, x: Float[Array, "sequence token token_dim"], mask: Mask = None
@@ -57,9 +71,17 @@ class Batched(eqx.Module):
             ones = jnp.ones((x.shape[0], 1, x.shape[1]), x.dtype)
             inputs = jnp.concatenate([jnp.matrix_transpose(x), ones], axis=1)
             weights = jnp.concatenate([self.weight, self.bias[:, None]], axis=1)
-            read = averages(weights, self.place, self.folded.directions, inputs, mask, self.precision)
+            read = self._averages(weights, inputs, mask)
             represented = jnp.einsum("ehf,sfh->es", self.folded.readers, read)
             return self.readout(represented + self.folded.constant[:, None]).T
+
+    def _averages(self, weights: Array, inputs: Array, mask: Mask) -> Averages:
+        directions = self.folded.directions
+        if self.launch is None:
+            return averages(weights, self.place, directions, inputs, mask, self.precision)
+        from headcount.models.fused import fused_averages
+
+        return fused_averages(weights, self.place, directions, inputs, mask, self.launch)
 
 
 def averages_features(architecture: Architecture) -> bool:
