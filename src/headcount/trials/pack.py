@@ -69,7 +69,7 @@ class Cost:
     layer: float
 
 
-COSTS = {"cpu": Cost(2.5, 2e-4, 1.05e-9, 0.0, 0.0), "gpu": Cost(5.0, 4e-6, 1.65e-12, 3e-11, 5e-4)}
+COSTS = {"cpu": Cost(2.5, 1.4e-4, 1e-10, 4e-9, 0.0), "gpu": Cost(5.0, 4e-6, 1.65e-12, 3e-11, 5e-4)}
 SOFTMAX = 12  # multiply-adds that take as long as a weight of a token on a token: moving it about
 
 
