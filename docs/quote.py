@@ -21,7 +21,7 @@ from quoted_grouping import grouping
 from quoted_in_short import in_short
 from quoted_items import ALL_ITEMS, known_rows, reproduced, rows_of
 from quoted_open import OPEN, answers_of, members_of, rescaled
-from quoted_shape import beyond, cells_of, deep_collisions, exceptions, laws, map_rows, shapes
+from quoted_shape import beyond, cells_of, deep_collisions, exceptions, laws, map_rows, plain_panels, shapes
 from quoted_theory import built, collisions, constructions, density, heads_needed, rates
 from quoted_trained import minilm, minilm_shares, minilm_way
 from quoting import NOT_RUN, RESULTS, ROOT, read_json, table
@@ -131,9 +131,7 @@ def main() -> None:
         rows = map_rows(name)
         if len(rows) and (panels := map_item.panels(rows)):
             save_chart(panels_chart(panels), docs / "shape" / f"{name}.svg")
-            if name == "depth":
-                wanted = [panel for panel in panels if panel.title[:1] in "34"]
-                save_chart(panels_chart(wanted), docs / "shape" / "readme.svg")
+    save_chart(panels_chart(list(plain_panels())), docs / "shape" / "readme.svg")
 
 
 if __name__ == "__main__":

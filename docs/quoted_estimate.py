@@ -82,7 +82,7 @@ def other_kinds() -> str:
     return (
         "On tasks of other kinds, kept for a single run after the last change of a rule, it is right on "
         f"{sum(cores.values())} of {len(cores)}\non two cores, and on {sum(gpu.values())} with the longer "
-        f"recipe of a GPU:\n{_corrected('held-out')} if one answer that was written down wrongly is corrected. "
+        f"recipe of a GPU:\n{_corrected('held-out')} if one answer written down wrongly is corrected. "
         "On those that rules were changed with in view\nit was right on "
         f"{sum(before[name] for name in both)} of {len(both)} before, and is on "
         f"{sum(after[name] for name in both)} of {len(both)} now."

@@ -1,6 +1,7 @@
 """Quotes of shapes: laws, the maps they are held against, weights that were built, collisions."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 import pandas as pd
@@ -9,6 +10,7 @@ from quoting import NOT_RUN, RESULTS, read_json, table, verdict_table
 
 from headcount.report.map_panel import MapPanel
 from headcount.reproduce.item import MAPS
+from headcount.reproduce.maps.cell import LENGTH, WIDTH
 from headcount.reproduce.maps.judging import place
 from headcount.reproduce.page import columns, written
 from headcount.reproduce.recipe import FULL
@@ -134,6 +136,15 @@ def panels() -> Iterator[MapPanel]:
         for panel in item.panels(frame) if len(frame) else ():
             assert isinstance(panel, MapPanel)
             yield panel
+
+
+def plain_panels() -> Iterator[MapPanel]:
+    """Laws 3 and 4 over the plain cells: one width, one length, the usual steps."""
+    for panel in panels():
+        cells = panel.table
+        usual = (cells["width"] == WIDTH) & (cells["length"] == LENGTH) & (cells["steps"] == 1)
+        if panel.title[:1] in "34":
+            yield replace(panel, table=cells[usual & cells["family"].isin(("last", "every"))])
 
 
 @cache
