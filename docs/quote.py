@@ -28,7 +28,7 @@ from quoting import NOT_RUN, RESULTS, ROOT, read_json, table
 
 from headcount.report.collisions_chart import collisions_chart
 from headcount.report.page import error_against_length
-from headcount.report.panel import panels_chart
+from headcount.report.panel_chart import panels_chart
 from headcount.report.rendering import save_chart
 from headcount.reproduce.item import MAPS
 

@@ -12,7 +12,19 @@ from torch.nn import functional
 from headcount.models.architecture import Architecture
 from headcount.models.positions import position_table, visible
 
-ACTIVATIONS = {"relu": nn.ReLU(), "gelu": nn.GELU(approximate="tanh"), "tanh": nn.Tanh(), "silu": nn.SiLU()}
+
+class Step(nn.Module):
+    """1 above 0, else 0."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Entry by entry."""
+        return (x > 0).to(x.dtype)
+
+
+ACTIVATIONS = {
+    **{"relu": nn.ReLU(), "gelu": nn.GELU(approximate="tanh"), "tanh": nn.Tanh(), "silu": nn.SiLU()},
+    "step": Step(),
+}
 
 
 class TorchAttention(nn.Module):
