@@ -13,11 +13,13 @@ constructions before and after they are made to meet Assumption 1, and those of 
 
 import argparse
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pandas as pd
 from recording import RESULTS, about, dealt, parser_of, part, write_json
@@ -32,13 +34,28 @@ from headcount.running.executor import FileProblem, run
 from headcount.tasks.library import bowls, bowls_product, max_sum
 from headcount.tasks.retrieval import RetrievalTask
 from headcount.theory.constructions.bounded import bounded
+from headcount.theory.constructions.construction import Construction
+from headcount.theory.constructions.magnitudes import magnitudes
+from headcount.theory.constructions.memorise import memorise
 from headcount.theory.constructions.specialise import specialise
+from headcount.theory.constructions.tournament import tournament
 from headcount.trials.machine import this_machine
 from headcount.trials.trial import Trial
 
 PATH = RESULTS / "open_questions.parquet"
 NAMES = ("figure4_data", "deep_readout", "bounded", "layer_norm")
 SEQUENCES = 256
+Builder = Callable[..., Construction]
+STEP, STEEP, FIVE = "a step", "ReLU, weights that grow", "ReLU of five layers, entries of at most 1"
+ONE_HEAD: dict[str, Builder] = {
+    STEP: magnitudes,
+    STEEP: partial(magnitudes, readout="relu"),
+    FIVE: lambda *given, **more: bounded(memorise(*given, **more)),
+}
+THREE_BOWLS = bowls(dimension=3, token_dim=2)
+LARGE = [(THREE_BOWLS, length, epsilon) for length in (8, 32, 128) for epsilon in (0.2, 0.1, 0.05)]
+SMALL = [(bowls(dimension=2, token_dim=1), length, epsilon) for length in (4, 8) for epsilon in (0.2, 0.1)]
+ONE_HEAD_CASES = {STEP: LARGE, STEEP: LARGE, FIVE: SMALL}
 CASES = [
     *((bowls(dimension=3, token_dim=2), length, 0.01) for length in (8, 16, 32, 64)),
     (bowls(dimension=3, token_dim=2, positions="first half"), 64, 0.01),
@@ -48,7 +65,36 @@ CASES = [
 
 
 def constructions() -> dict[str, Any]:
-    return {"rescaled": [rescaled(*case) for case in CASES]}
+    made = [(name, build, *case) for name, build in ONE_HEAD.items() for case in ONE_HEAD_CASES[name]]
+    return {
+        "rescaled": [rescaled(*case) for case in CASES],
+        "one_head": [one_head(*case) for case in made],
+        "tournament": [played(length) for length in (8, 16)],
+    }
+
+
+def one_head(name: str, build: Builder, task: RetrievalTask, length: int, epsilon: float) -> dict[str, Any]:
+    """One head for D coordinates: how large, and how far from the target at what a search finds."""
+    found = build(task, length=length, epsilon=epsilon)
+    shape = found.model.architecture
+    return {
+        **{"kind": name, "task": task.name, "dimension": task.dimension, "length": length},
+        **{"epsilon": epsilon, "head_dim": shape.head_dim, "readout_hidden": list(shape.readout_hidden)},
+        **_sizes(found.model),
+        "error": found.measured_error(starts=40, steps=60).error,
+        "bound": found.error.total,
+    }
+
+
+def played(length: int) -> dict[str, Any]:
+    """The error of weights that are written into the members of `deep_readout`, on data as they see."""
+    task = max_sum(dimension=4, token_dim=4, directions="orthonormal")
+    model, random = tournament(task, length=length), np.random.default_rng(0)
+    x = random.normal(size=(10_000, length, 4)).astype(np.float32)
+    predicted = jax.vmap(jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), model))(x)
+    y = np.asarray(jax.vmap(task.target)(x), np.float64)
+    nmse = float(((np.asarray(predicted, np.float64) - y) ** 2).mean() / y.var())
+    return {"length": length, "readout_hidden": list(model.architecture.readout_hidden), "nmse": nmse}
 
 
 def rescaled(task: RetrievalTask, length: int, epsilon: float) -> dict[str, Any]:
@@ -100,7 +146,7 @@ def positive(text: str) -> float:
 
 
 def missing(names: Iterable[str], part: str | None, *, quick: bool) -> list[Trial]:
-    """The members of these items that the file lacks, of a part of their packs: the same part on every call."""
+    """The members of these items that the file lacks, in a part of their packs that is the same on every call."""
     known = set(pd.read_parquet(PATH, columns=["trial"])["trial"]) if PATH.exists() else set()
     recipe = QUICK if quick else FULL
     trials = dict.fromkeys(trial for name in names for trial in ITEMS[name].trials(recipe))

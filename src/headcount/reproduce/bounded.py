@@ -2,7 +2,8 @@
 
 Nothing else here is trained under Assumption 1 (models/bounded.py). β multiplies all logits, and the theorem
 leaves it free; it is set so that the attention of a member that is not yet trained tells tokens apart, which
-training then sharpens through the class token. A five-layer F and a step (Heaviside's function) are the two
+training then sharpens through the class token: 32 in full, as at T = 128 members with 8 stay where they start.
+A five-layer F and a step (Heaviside's function) are the two
 variants of the bound. A step has no gradient: its members follow a straight-through estimate.
 """
 
@@ -27,7 +28,8 @@ from headcount.reproduce.recipe import Recipe
 from headcount.trials.grid import Grid
 from headcount.trials.task_choice import TaskChoice
 
-D, HEAD_DIM, HIDDEN, BETA = 3, 8, 32, 8.0
+D, HEAD_DIM, HIDDEN = 3, 8, 32
+BETA = {"quick": 8.0, "full": 32.0}
 HEADS = tuple(range(1, D + 2))
 SIZES = (8, 16, 32, 64)
 WELLS = ((0.1, 0.1), (0.9, 0.2), (0.4, 0.9))
@@ -50,7 +52,8 @@ def grids(recipe: Recipe) -> dict[str, Grid]:
     task = TaskChoice.of("bowls", token_dim=2, wells=WELLS).at(D)
 
     def grid(kind: str, *, bounded: bool = True, **axes: Any) -> Grid:
-        model = {"bounded": bounded, "beta": BETA, "encoder_activation": "gelu"}
+        beta = BETA["quick" if recipe.quick else "full"]
+        model = {"bounded": bounded, "beta": beta, "encoder_activation": "gelu"}
         chosen = {"heads": HEADS, "head_dim": HEAD_DIM, "hidden": HIDDEN, **axes}
         return recipe.grid(task, model={**model, **READOUTS[kind]}, **chosen)
 
