@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from recording import RESULTS, about, dealt, parser_of, part, write_json
@@ -90,7 +91,7 @@ def played(length: int) -> dict[str, Any]:
     """The error of weights that are written into the members of `deep_readout`, on data as they see."""
     task = max_sum(dimension=4, token_dim=4, directions="orthonormal")
     model, random = tournament(task, length=length), np.random.default_rng(0)
-    x = random.normal(size=(10_000, length, 4)).astype(np.float32)
+    x = jnp.asarray(random.normal(size=(10_000, length, 4)), jnp.float32)
     predicted = jax.vmap(jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), model))(x)
     y = np.asarray(jax.vmap(task.target)(x), np.float64)
     nmse = float(((np.asarray(predicted, np.float64) - y) ** 2).mean() / y.var())
@@ -146,7 +147,7 @@ def positive(text: str) -> float:
 
 
 def missing(names: Iterable[str], part: str | None, *, quick: bool) -> list[Trial]:
-    """The members of these items that the file lacks, in a part of their packs that is the same on every call."""
+    """The members of these items that the file lacks; a part is that of all packs, on every call."""
     known = set(pd.read_parquet(PATH, columns=["trial"])["trial"]) if PATH.exists() else set()
     recipe = QUICK if quick else FULL
     trials = dict.fromkeys(trial for name in names for trial in ITEMS[name].trials(recipe))

@@ -7,7 +7,7 @@ from quoted_items import known_rows, verdicts_of
 from quoted_open import members_of
 from quoting import marked, table
 
-from headcount.reproduce import bounded, bowls, figure4, figure4_data, layer_norm
+from headcount.reproduce import bounded, bowls, figure4, layer_norm
 from headcount.reproduce.claims import STATISTICS, Verdict, summarise
 from headcount.reproduce.figure3 import TABLES, scores
 
@@ -20,7 +20,7 @@ def grids() -> Iterator[tuple[str, int, pd.DataFrame]]:
     for name, (_, _, enough) in TABLES.items():
         yield name, enough, tables[tables["variant"] == name]
     yield from _by_hidden("Figure 4", known_rows("figure4"), figure4.D)
-    yield from _by_hidden("Figure 4, 128,000 sequences", members_of("figure4_data"), figure4_data.D)
+    yield from _by_hidden("Figure 4, 128,000 sequences", members_of("figure4_data"), figure4.D)
     on_bowls = known_rows("bowls")
     learnt = bowls.errors_learnt(on_bowls)
     yield "bowls", bowls.D, on_bowls

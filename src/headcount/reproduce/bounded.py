@@ -2,9 +2,11 @@
 
 Nothing else here is trained under Assumption 1 (models/bounded.py). β multiplies all logits, and the theorem
 leaves it free; it is set so that the attention of a member that is not yet trained tells tokens apart, which
-training then sharpens through the class token: 32 in full, as at T = 128 members with 8 stay where they start.
-A five-layer F and a step (Heaviside's function) are the two
-variants of the bound. A step has no gradient: its members follow a straight-through estimate.
+training then sharpens through the class token. A larger one in full: with that of the quick run members at
+T = 128 stay where they start.
+
+A five-layer F and a step (Heaviside's function) are the two variants of the bound. A step has no gradient:
+its members follow a straight-through estimate.
 """
 
 from collections.abc import Mapping
@@ -57,8 +59,7 @@ def grids(recipe: Recipe) -> dict[str, Grid]:
         chosen = {"heads": HEADS, "head_dim": HEAD_DIM, "hidden": HIDDEN, **axes}
         return recipe.grid(task, model={**model, **READOUTS[kind]}, **chosen)
 
-    around, ends = (D - 1, D), recipe.lengths[:: len(recipe.lengths) - 1]
-    some = recipe.lengths[::2] if recipe.quick else recipe.lengths
+    around, ends, some = (D - 1, D), recipe.lengths[:: len(recipe.lengths) - 1], recipe.lengths[::2]
     return {
         **{kind: grid(kind) for kind in READOUTS if kind not in VARIANTS},
         **{kind: grid(kind, heads=around, length=some) for kind in VARIANTS},

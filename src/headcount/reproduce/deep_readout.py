@@ -30,8 +30,8 @@ FINISHED = "a cell has fewer than two finished seeds"
 
 def grids(recipe: Recipe) -> dict[str, Grid]:
     """One head, narrow or as wide as the sequence, and D heads; all see positions. A quick run: T = 8."""
-    quick = {"batch_size": 128} if recipe.quick else {}
-    training = replace(recipe.training, train_samples=SEQUENCES, test_samples=10_000, **quick)
+    batch_size = 128 if recipe.quick else recipe.training.batch_size
+    training = replace(recipe.training, batch_size=batch_size, train_samples=SEQUENCES, test_samples=10_000)
     rates = RATES[:2] if recipe.quick else RATES
     cheaper = replace(recipe, seeds=max(2, recipe.seeds // 2), training=training, rates=rates)
     found = {}
