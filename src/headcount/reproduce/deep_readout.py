@@ -99,8 +99,9 @@ def _compared(frame: pd.DataFrame, readout: str, length: int) -> list[Verdict]:
 
 
 def _times(logarithm: Estimated) -> str:
-    value, low, high = np.exp((logarithm.value, *logarithm.interval))
-    return f"{value:,.3g} ({low:,.3g} to {high:,.3g})"
+    ends = (logarithm.value, *logarithm.interval)
+    value, low, high = (f"{x:,.0f}" if x >= 100 else f"{x:.2g}" for x in np.exp(ends))
+    return f"{value} ({low} to {high})"
 
 
 ITEM = Item(
