@@ -140,3 +140,27 @@ def test_rows_of_a_folder_are_added_to_the_file(questions, tmp_path, monkeypatch
     assert set(pd.read_parquet(questions.PATH)["trial"]) == {trial.id for trial in trials[:9]}
     assert "deep_readout, quick run: 9 of 24 members" in capsys.readouterr().out
     assert len(questions.missing(("deep_readout",), None, quick=True)) == len(trials) - 9
+
+
+def test_the_page_follows_from_whatever_rows_there_are(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "docs")
+    import quoted_open
+
+    monkeypatch.setattr(quoted_open, "RESULTS", tmp_path)
+
+    def page(*frames):
+        pd.concat(frames).drop_duplicates("trial").to_parquet(tmp_path / "open_questions.parquet")
+        quoted_open._rows.cache_clear()
+        return quoted_open.open_in_short().splitlines()[2:]
+
+    item = ITEMS["layer_norm"]
+    quick, full = (invented_frame(item.trials(recipe)) for recipe in (QUICK, FULL))
+    one_later = invented_frame(item.trials(FULL), lambda t: 1e-7 if t.architecture.heads > 3 else 1e-2)
+    claim = "| one layer with layer norm: the error falls most at h = D |"
+    assert f"| ✓ {claim} 1 of 1 | quick |" in page(quick, full[:-1])
+    assert "Of the full run 559 of 560 members are trained." in quoted_open.cells_of_open("layer_norm")
+    assert f"| ✓ {claim} 1 of 1 | full |" in page(quick, full)
+    assert quoted_open.cells_of_open("layer_norm").startswith("(560 of 560 members of the full run")
+    assert f"| ✗ {claim} 0 of 1 | full |" in page(quick, one_later)
+    assert sum(line.endswith("| not trained yet | – |") for line in page(quick)) == 15
+    quoted_open._rows.cache_clear()
