@@ -39,6 +39,14 @@ def dealt(tasks: Sequence[Any], part: str | None) -> Sequence[Any]:
     return tasks[place - 1 :: parts]
 
 
+def part(text: str) -> str:
+    """K/N as a part of an argument list, checked."""
+    place, _, parts = text.partition("/")
+    if not (place.isdecimal() and parts.isdecimal() and 1 <= int(place) <= int(parts)):
+        raise argparse.ArgumentTypeError(f"expected K/N with 1 <= K <= N, got {text!r}")
+    return text
+
+
 def write_json(path: Path, result: dict[str, Any], *, indent: int = 2, allow_nan: bool = True) -> str:
     """Write a result, whole or not at all; returns its text."""
     text = json.dumps(result, indent=indent, allow_nan=allow_nan) + "\n"

@@ -20,7 +20,8 @@ from quoted_estimate import dimension, estimated, exactness, other_kinds, suite
 from quoted_grouping import grouping
 from quoted_in_short import in_short
 from quoted_items import ALL_ITEMS, known_rows, reproduced, rows_of
-from quoted_open import OPEN, answers_of, members_of, rescaled
+from quoted_open import OPEN, answers_of, cells_of_open, one_head, open_in_short, rescaled, tournament
+from quoted_reversal import reversal_grids
 from quoted_shape import beyond, cells_of, deep_collisions, exceptions, laws, map_rows, plain_panels, shapes
 from quoted_theory import built, collisions, constructions, density, heads_needed, rates
 from quoted_trained import minilm, minilm_shares, minilm_way
@@ -28,7 +29,7 @@ from quoting import NOT_RUN, RESULTS, ROOT, read_json, table
 
 from headcount.report.collisions_chart import collisions_chart
 from headcount.report.page import error_against_length
-from headcount.report.panel import panels_chart
+from headcount.report.panel_chart import panels_chart
 from headcount.report.rendering import save_chart
 from headcount.reproduce.item import MAPS
 
@@ -89,10 +90,14 @@ QUOTES: dict[str, Callable[[], str]] = {
         for quote in (laws, beyond, exceptions, shapes, deep_collisions, minilm, minilm_way, minilm_shares)
     },
     **{quote.__name__: quote for quote in (grouping, planted_heads, promise)},
-    **{quote.__name__: quote for quote in (in_short, *quoted_paper.QUOTES, *quoted_real.QUOTES, rescaled)},
+    **{
+        quote.__name__: quote
+        for quote in (in_short, *quoted_paper.QUOTES, *quoted_real.QUOTES, reversal_grids)
+    },
+    **{quote.__name__: quote for quote in (rescaled, one_head, tournament, open_in_short)},
     "inspect_vit": quoted_inspect_vit.models,
     **{f"inspect_vit_{name}": partial(quoted_inspect_vit.step, name) for name in quoted_inspect_vit.STEPS},
-    **{f"open_{name}": partial(members_of, name) for name in OPEN},
+    **{f"open_{name}": partial(cells_of_open, name) for name in OPEN},
     **{f"answers_{name}": partial(answers_of, name) for name in OPEN},
 }
 

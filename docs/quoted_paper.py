@@ -115,6 +115,11 @@ def without_the_furthest() -> str:
     )
 
 
+def bowls_slower() -> str:
+    """Whether the error grows more slowly from D on, where D heads learn."""
+    return verdict_table(that_say("bowls", "more slowly"))
+
+
 def bowls_slopes() -> str:
     """The exponents of the bowls where D heads learn, over all seeds and over minima."""
     learnt = errors_learnt(known_rows("bowls"))
@@ -285,6 +290,6 @@ def polished() -> str:
 
 
 QUOTES = (
-    *(falls, bowls_falls, slopes, bowls_slopes, agreement, above, means, hidden_sizes),
+    *(falls, bowls_falls, slopes, bowls_slopes, bowls_slower, agreement, above, means, hidden_sizes),
     *(reversal, rivals, sensitivity, without_the_furthest, polished),
 )

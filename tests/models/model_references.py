@@ -102,6 +102,8 @@ ARCHITECTURES = {
     "bounded, without a hidden encoder layer": small(
         bounded=True, readout_activation="tanh", encoder_hidden=(), kv_heads=1
     ),
+    "bounded, a step in F": small(bounded=True, readout_activation="step"),
+    "bounded, a deep F": small(bounded=True, readout_activation="relu", readout_hidden=(5, 4, 3, 2)),
 }
 
 
@@ -193,6 +195,8 @@ def _activation(name: str, value: float) -> float:
         return math.tanh(value)
     if name == "silu":
         return value / (1 + math.exp(-value))
+    if name == "step":
+        return float(value > 0)
     # GELU by its tanh formula (Hendrycks and Gimpel, 2016).
     return 0.5 * value * (1 + math.tanh(math.sqrt(2 / math.pi) * (value + 0.044715 * value**3)))
 
@@ -316,11 +320,20 @@ def _fed(layer: object, rows: Array, shape: Architecture) -> Array:
 
 
 def _layers(network: object, rows: Array, activation: str) -> Array:
-    function = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "tanh": jnp.tanh, "silu": jax.nn.silu}[activation]
+    function = {
+        **{"relu": jax.nn.relu, "gelu": jax.nn.gelu, "tanh": jnp.tanh, "silu": jax.nn.silu},
+        "step": through,
+    }[activation]
     weights, biases = network.weights, network.biases  # type: ignore[attr-defined]
     for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
         rows = function(rows @ jnp.asarray(weight).T + bias)
     return rows @ jnp.asarray(weights[-1]).T + biases[-1]
+
+
+def through(x: Array) -> Array:
+    """A step, with the slope of x itself where |x| < 1: clip(x) less a constant, as far as slopes go."""
+    slope = jnp.clip(x, -1, 1)
+    return slope + jax.lax.stop_gradient((x > 0).astype(x.dtype) - slope)
 
 
 def _norm(rows: Array, shape: Architecture) -> Array:

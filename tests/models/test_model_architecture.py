@@ -68,8 +68,8 @@ def test_a_bad_value_is_refused_by_name(field: str, value: object, wanted: str, 
         ("layers", 2, "1"),
         ("layer_norm", True, "False"),
         ("reader", "last token", "class token"),
-        ("readout_hidden", (5, 5), "one hidden layer"),
-        ("readout_activation", "gelu", "relu or tanh"),
+        ("readout_hidden", (), "a hidden layer or more"),
+        ("readout_activation", "gelu", "relu, tanh or step"),
     ],
 )
 def test_a_model_that_the_assumption_is_not_about_is_not_bounded(

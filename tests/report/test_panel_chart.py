@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from headcount.report.panel import OUR_MEAN, Panel, panel_layers
+from headcount.report.panel import Panel
+from headcount.report.panel_chart import OUR_MEAN, panel_layers
 from headcount.reproduce.page import columns, written
 
 

@@ -23,14 +23,21 @@ def as_the_theory_says(trial: Trial) -> float:
     return 1e-2 * (dimension - heads) * (trial.length / 8) ** 0.5 * (32 / hidden) ** 0.5 * noise
 
 
-def invented_frame(
+def invented_rows(
     trials: Iterable[Trial], error: Callable[[Trial], float] = as_the_theory_says, **outcome: Any
-) -> pd.DataFrame:
-    """The frame that such errors give."""
+) -> list[Row]:
+    """The rows that such errors give."""
     rows = []
     for trial in trials:
         errors = dict.fromkeys(("train_error", "validation_error", "test_error"), error(trial))
         made = Outcome(**{"model": None, "best_step": 1, "diverged": False, **errors, **outcome})
         rows.append(Row.of(trial, made, MACHINE, seconds=1.0))
-    frame: pd.DataFrame = table(rows).to_pandas()
+    return rows
+
+
+def invented_frame(
+    trials: Iterable[Trial], error: Callable[[Trial], float] = as_the_theory_says, **outcome: Any
+) -> pd.DataFrame:
+    """The frame of these rows."""
+    frame: pd.DataFrame = table(invented_rows(trials, error, **outcome)).to_pandas()
     return frame

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from reproduce.printed import PRINTED, TABLE_2
 from reproduce.recomputing import cells, numbers, page, quote, row_of, rows_of, same, through_all
+from scipy.stats import t as student
 
 LENGTHS = (8, 16, 32, 64, 128)
 ENOUGH = {"Table 2": 4, "Table 3": 4, "Table 4": 3, "Table 5": 2}
@@ -171,6 +172,47 @@ def test_reversal_scores_are_those_of_the_rows(name):
     for one, columns in zip(said, whose, strict=True):
         first = next(heads for heads, column in columns.items() if reversal(column) > 0)
         assert one == f"{'✓' if first == ENOUGH[name] else '✗'} {first}"
+
+
+def test_reversal_scores_on_other_grids_are_those_of_the_rows():
+    options = json.dumps({**ORTHONORMAL, "dimension": 4}, sort_keys=True)
+    rows, bowls = frame(), frame()[frame()["task"] == "bowls"]
+    sizes = rows[(rows["steps"] == 15_000) & (rows["options"] == options)]
+    grids = {f"Figure 4, N = {size}": sizes[sizes["hidden"] == size] for size in (8, 128)}
+    for name, members in {**grids, "bowls": bowls, "bowls, T ≤ 64": bowls[bowls["length"] < 128]}.items():
+        lengths = sorted(members["length"].unique())
+        _, (should, *said) = row_of(quote("reversal_grids"), name)
+        assert should == "4"
+        for place, one in enumerate(said):
+            scores = [reversal([statistics(members, h, T)[place] for T in lengths]) for h in range(1, 6)]
+            first = 1 + next(place for place, score in enumerate(scores) if score > 0)
+            assert one == f"{'✓' if first == 4 else '✗'} {first}"
+    said = "".join(cell[0] for line in quote("reversal_grids") if "|" in line for cell in cells(line)[2:])
+    marks = re.findall("[✓✗]", said)
+    counted = numbers(quote("reversal_grids")[0])
+    assert counted[0] * 3 == len(marks) == counted[2] and counted[1] == marks.count("✓")
+
+
+def test_bowls_grow_more_slowly_from_the_dimension_on_where_the_intervals_say_so():
+    rows = frame()[frame()["task"] == "bowls"]
+
+    def line(heads, of):
+        """A slope, its standard error, and the degrees of freedom."""
+        groups = [of(errors(rows, heads, T)) for T in LENGTHS[:-1]]
+        slope, _, reach = through_all(LENGTHS[:-1], groups)
+        freedom = sum(map(len, groups)) - 2
+        return slope, reach / student.ppf(0.975, freedom), freedom
+
+    for heads in (4, 5):
+        for words, of in (("over all seeds", np.asarray), ("by minima", lambda group: [group.min()])):
+            (one, error, free), (other, beside, left) = line(heads, of), line(3, of)
+            freedom = (error**2 + beside**2) ** 2 / (error**4 / free + beside**4 / left)
+            reach = student.ppf(0.975, freedom) * np.hypot(error, beside)
+            slower = f"the error grows more slowly with T at h = {heads} than at h = 3"
+            mark, (evidence,) = row_of(quote("bowls_slower"), f"where D heads learn, {words}, {slower}")
+            said = numbers(evidence.split("apart by")[1])
+            assert np.allclose(said, [one - other, one - other - reach, one - other + reach], atol=6e-3)
+            assert mark == ("?" if abs(one - other) < reach else "✓" if one < other else "✗")
 
 
 def test_bowls_grow_with_the_length_for_every_number_of_heads():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from reproduce.invented import as_the_theory_says, invented_frame
 
-from headcount.report.panel import panels_chart
+from headcount.report.panel_chart import panels_chart
 from headcount.report.rendering import save_chart
 from headcount.reproduce.claims import reversal_score
 from headcount.reproduce.item import ITEMS

@@ -1,8 +1,10 @@
 import re
+from pathlib import Path
 
 import pytest
 from robust_support import TINY, Process, Result, check_refused, numbers, tiny, write
 
+from headcount.commands.specfile import load
 from headcount.tasks.registry import TASKS
 
 TRAINING = "[training]\n"
@@ -38,6 +40,14 @@ TOML: dict[str, tuple[str | bytes, list[str]]] = {
         tiny(MODEL, MODEL + 'precision = "f16"\n'),
         ["model.precision", "'f16'", "bfloat16"],
     ),
+    "one width for a list of them": (
+        tiny(MODEL, MODEL + "readout_hidden = 8\n"),
+        ["model.readout_hidden", "a list of integers", "got 8"],
+    ),
+    "a hidden layer of no units": (
+        tiny(MODEL, MODEL + "readout_hidden = [8, 0]\n"),
+        ["model.readout_hidden[1]", "integer >= 1", "got 0"],
+    ),
     "missing field": (tiny("heads = [1, 2]\n"), ["model.heads", "missing"]),
     "a value for a table": ('task = "max_sum"\n' + TINY.partition("\n\n")[2], ["task", "'max_sum'"]),
     "warm-up as long as the run": (tiny(TRAINING, TRAINING + "warmup = 40\n"), ["warmup", "from 0 to 39"]),
@@ -70,6 +80,13 @@ def test_a_bad_specification_is_one_line_that_names_it(name, tmp_path, command):
     spec = write(tmp_path / f"bad spec{'.toml' if name in TOML else '.py'}", text)
     check_refused(command("sweep", spec, "--out", tmp_path / "runs"), spec, *fragments)
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_readout_may_have_several_hidden_layers(tmp_path):
+    spec = write(tmp_path / "deep.toml", tiny(MODEL, MODEL + "readout_hidden = [8, 4]\n"))
+    shapes = {trial.architecture for trial in load(Path(spec))}
+    assert {shape.readout_hidden for shape in shapes} == {(8, 4)}
+    assert {shape.encoder_hidden for shape in shapes} != {(8,)}
 
 
 GRID = "[[grid]]\n" + re.sub(r"^\[", "[grid.", TINY, flags=re.MULTILINE)

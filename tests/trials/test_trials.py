@@ -57,7 +57,7 @@ def test_warm_up_is_never_most_of_a_short_run():
         ({"loss": "hinge"}, "loss: expected one of squared, cross_entropy, got 'hinge'"),
         ({"loss": "cross_entropy"}, "loss: expected squared for a task without labels"),
         ({"loss": "cross_entropy", "polish_steps": 1}, "polish_steps: expected 0"),
-        ({"model": {"colour": 1}}, "model: expected one of kv_heads"),
+        ({"model": {"colour": 1}}, "model: expected one of readout_hidden"),
         ({"dimension": 0}, "dimension"),
         ({"options": {"token_dim": 3, "positions": [[7]]}}, "7"),
     ],

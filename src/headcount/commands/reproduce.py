@@ -135,7 +135,7 @@ def _conclude(
     item: "Item", recipe: "Recipe", store: "Store", *, command: str, notes: list[str], quiet: bool
 ) -> dict[str, Any]:
     """Judge, and write page, picture and frame."""
-    from headcount.report.panel import panels_chart
+    from headcount.report.panel_chart import panels_chart
     from headcount.report.rendering import save_chart
     from headcount.reproduce.page import write_reproduction
     from headcount.results.files import write_whole

@@ -30,6 +30,7 @@ WANTED = {  # in the words of our own checks, by pydantic's name of a mistake; o
     "float_type": "a number",
     "string_type": "a string",
     "bool_type": "a bool",
+    "tuple_type": "a list of integers",
     "too_short": "at least {min_length} value",
     "literal_error": "one of {expected}",
     "model_type": "a table, [{place}]",
@@ -128,7 +129,10 @@ class TrainingAxes(Table):
     seeds: Seeds = [0]
 
 
-ModelTable = create_model("ModelTable", __base__=ModelAxes, **_options_of(Architecture, OPTIONS))
+AsTuple = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+Layers = Annotated[tuple[Annotated[int, Field(ge=1)], ...], AsTuple]
+OF_MODEL = {**_options_of(Architecture, OPTIONS), "readout_hidden": (Layers | None, None)}
+ModelTable = create_model("ModelTable", __base__=ModelAxes, **OF_MODEL)
 TrainingTable = create_model("TrainingTable", __base__=TrainingAxes, **_options_of(Training))
 
 

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from headcount.validation import check_choice, check_integer, check_number, expected
 
 Activation = Literal["relu", "gelu", "tanh", "silu"]
+ReadoutActivation = Literal[Activation, "step"]
 PositionInput = Literal["none", "one_hot", "sinusoidal", "both"]
 PositionsStart = Literal["drawn", "zero"]
 ClassReads = Literal["last", "every"]
@@ -32,6 +33,8 @@ class Architecture:
     - `token_dim`, `output_dim`: d and the size of y.
     - `heads`, `head_dim`: h and n.
     - `encoder_hidden`, `readout_hidden`: widths of the hidden layers of P and of F, any number of them.
+    - `encoder_activation`, `readout_activation`: between their layers. `step`, in F alone, is Heaviside's
+      function, which trains by a straight-through estimate (models/network.py).
     - `layers`: L. All but the last let tokens attend to tokens; the last is read at the class token.
     - `class_reads`: the layers in which the class token attends to tokens: `last`, until which it is
       constant, or `every`, as is common.
@@ -48,7 +51,9 @@ class Architecture:
     - `beta`, `scale_logits`: logits are multiplied by beta and, with `scale_logits`, divided by sqrt(n).
     - `residual`, `layer_norm`: around token-to-token attention; the norm also precedes the last layer.
     - `bounded`: Assumption 1 of the lower bound (models/bounded.py): P's output is scaled into the unit ball,
-      and training keeps the entries of F and of the attention matrices within [−1, 1]. Beta stays free.
+      and training keeps the entries of F and of the attention matrices within [−1, 1]. Beta stays free. The
+      assumption itself is about an F of one hidden layer with relu or tanh; a deeper F and a step are the
+      variants of the bound.
     - `precision`: of matrix products.
     """
 
@@ -62,7 +67,7 @@ class Architecture:
     kv_heads: int | None = None
     feedforward: int = 0
     encoder_activation: Activation = "relu"
-    readout_activation: Activation = "gelu"
+    readout_activation: ReadoutActivation = "gelu"
     positions: PositionInput = "none"
     positions_start: PositionsStart = "drawn"
     length: int | None = None
@@ -106,13 +111,13 @@ class Architecture:
             self._check_bounded()
 
     def _check_bounded(self) -> None:
-        """Assumption 1 is about one layer without norms, and an F of one hidden layer that is 1-Lipschitz."""
+        """Assumption 1 and its variants are about one layer without norms, and an F of these activations."""
         wanted: dict[str, tuple[object, bool]] = {
             "layers": (1, self.layers == 1),
             "layer_norm": (False, not self.layer_norm),
             "reader": ("class token", self.reader == "class token"),
-            "readout_hidden": ("one hidden layer", len(self.readout_hidden) == 1),
-            "readout_activation": ("relu or tanh", self.readout_activation in ("relu", "tanh")),
+            "readout_hidden": ("a hidden layer or more", len(self.readout_hidden) >= 1),
+            "readout_activation": ("relu, tanh or step", self.readout_activation in ("relu", "tanh", "step")),
         }
         for field, (value, holds) in wanted.items():
             if not holds:
@@ -176,7 +181,7 @@ class Architecture:
 
 _CHOICES = {
     "encoder_activation": get_args(Activation),
-    "readout_activation": get_args(Activation),
+    "readout_activation": get_args(ReadoutActivation),
     "positions": get_args(PositionInput),
     "positions_start": get_args(PositionsStart),
     "class_reads": get_args(ClassReads),

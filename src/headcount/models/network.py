@@ -13,6 +13,23 @@ from jaxtyping import Array, Float
 # stacked on the host before one transfer to a device.
 Parameter = Array | np.ndarray
 
+
+@jax.custom_jvp
+def step(x: Array) -> Array:
+    """1 above 0, else 0: Heaviside's function.
+
+    It has no gradient to train by. Derivatives of it are a straight-through estimate: those of x itself
+    where |x| < 1, and 0 elsewhere (Hubara et al., Binarized Neural Networks, 2016).
+    """
+    return jnp.asarray(x > 0, x.dtype)
+
+
+@step.defjvp
+def _straight_through(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (move,) = primals, tangents
+    return step(x), jnp.where(jnp.abs(x) < 1, move, jnp.zeros_like(move))
+
+
 # Each of these is 0 at 0, which makes zero-padding inert: a padded hidden unit is 0, so it adds nothing,
 # and its outgoing weights are 0, so it gets no gradient.
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -20,6 +37,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": jax.nn.gelu,
     "tanh": jnp.tanh,
     "silu": jax.nn.silu,
+    "step": step,
 }
 
 

@@ -12,7 +12,20 @@ from torch.nn import functional
 from headcount.models.architecture import Architecture
 from headcount.models.positions import position_table, visible
 
-ACTIVATIONS = {"relu": nn.ReLU(), "gelu": nn.GELU(approximate="tanh"), "tanh": nn.Tanh(), "silu": nn.SiLU()}
+
+class Step(nn.Module):
+    """1 above 0, else 0, with the straight-through derivative of models/network.py."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Entry by entry."""
+        slope = x.clamp(-1, 1)
+        return (x > 0).to(x.dtype) + (slope - slope.detach())
+
+
+ACTIVATIONS = {
+    **{"relu": nn.ReLU(), "gelu": nn.GELU(approximate="tanh"), "tanh": nn.Tanh(), "silu": nn.SiLU()},
+    "step": Step(),
+}
 
 
 class TorchAttention(nn.Module):

@@ -1,13 +1,24 @@
 """A task inside the theorem's assumptions through the grid of Table 2: is the transition there too?"""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import Verdict, change_with_length, falls, summarise
+from headcount.reproduce.claims import (
+    Group,
+    Verdict,
+    change_with_length,
+    errors_by,
+    falls,
+    log_slope,
+    summarise,
+)
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe
+from headcount.results.intervals import combined
 from headcount.trials.grid import Grid
 from headcount.trials.task_choice import TaskChoice
 
@@ -36,7 +47,40 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
             if len(learnt) < len(frame)
             else ()
         ),
+        *slower_growth(learnt),
     ]
+
+
+def slower_growth(frame: pd.DataFrame) -> Iterator[Verdict]:
+    """Whether the error grows more slowly with D heads or more than with D − 1: by all seeds, and by minima.
+
+    The minima are one number a length, and their slope has an interval by how far they lie from a line.
+    """
+    below, lengths = _groups(frame, D - 1), frame["length"].nunique()
+    for heads in sorted(int(count) for count in frame["heads"].unique() if count >= D):
+        groups = _groups(frame, heads)
+        for name, of in (
+            ("over all seeds", np.asarray),
+            ("by minima", lambda errors: errors.min(keepdims=True)),
+        ):
+            claim = (
+                f"where D heads learn, {name}, the error grows more slowly with T at h = {heads} "
+                f"than at h = {D - 1}"
+            )
+            if lengths < 3 or min(map(len, (*below.values(), *groups.values()))) < 2:
+                yield Verdict(claim, None, "needs three lengths and two seeds")
+                continue
+            one, other = (
+                log_slope(np.array(list(group), float), [of(errors) for errors in group.values()])
+                for group in (groups, below)
+            )
+            apart = combined((one, other), (1.0, -1.0))
+            holds = apart.sign < 0 if apart.sign else None
+            yield Verdict(claim, holds, f"slopes {one} and {other}, apart by {apart}")
+
+
+def _groups(frame: pd.DataFrame, heads: int) -> dict[int, Group]:
+    return errors_by(frame[frame["heads"] == heads], "length")
 
 
 def errors_learnt(frame: pd.DataFrame) -> pd.DataFrame:

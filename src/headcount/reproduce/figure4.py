@@ -38,26 +38,27 @@ def panel(frame: pd.DataFrame, heads: int, *, title: str | None = None) -> Panel
     return Panel(title or f"h = {heads}", table, across="hidden", lines="length")
 
 
-def power_laws(frame: pd.DataFrame, heads: int) -> list[Verdict]:
+def power_laws(frame: pd.DataFrame, heads: int, *, where: str = "") -> list[Verdict]:
     """Below D the error falls as a power of N, and a longer T needs a larger N; from D on N matters less."""
     members = frame[frame["heads"] == heads]
     lengths = sorted(members["length"].unique().tolist())
-    claim = f"with h = {heads} the error falls as N grows, at every T"
+    claim = f"{where}with h = {heads} the error falls as N grows, at every T"
     if heads >= D:
-        claim = f"with h = {heads} a larger N does not help at any T"
+        claim = f"{where}with h = {heads} a larger N does not help at any T"
     cells = members.groupby(["length", "hidden"])
     if min(len(at_selected_rate(cell)) for _, cell in cells) < 2:
         reason = "needs two finished seeds in every cell"
         return [Verdict(claim, None, reason)]
     slopes = {length: _law(members[members["length"] == length]) for length in lengths}
     exponents = {length: Estimated(-law.value, law.error, law.freedom) for length, law in slopes.items()}
-    evidence = "; ".join(f"T = {length}: {exponent}" for length, exponent in exponents.items())
+    each = "; ".join(f"T = {length}: {exponent}" for length, exponent in exponents.items())
+    evidence = f"exponents of N by all seeds, {each}"
     signs = [exponent.sign for exponent in exponents.values()]
     if heads >= D:
         holds = False if 1 in signs else None if 0 in signs else True
-        return [Verdict(claim, holds, f"exponents {evidence}")]
+        return [Verdict(claim, holds, evidence)]
     holds = False if -1 in signs else None if 0 in signs else True
-    return [Verdict(claim, holds, f"exponents {evidence}"), _needed(members, heads)]
+    return [Verdict(claim, holds, evidence), _needed(members, heads, where)]
 
 
 def _law(members: pd.DataFrame) -> Estimated:
@@ -65,9 +66,9 @@ def _law(members: pd.DataFrame) -> Estimated:
     return log_slope(np.array(list(groups), float), list(groups.values()))
 
 
-def _needed(members: pd.DataFrame, heads: int) -> Verdict:
+def _needed(members: pd.DataFrame, heads: int, where: str) -> Verdict:
     """By log(error) = a − b log(N) + c log(T) over all seeds: N grows as T^(c / b) for the same error."""
-    claim = f"with h = {heads} the same error needs a larger N as T grows"
+    claim = f"{where}with h = {heads} the same error needs a larger N as T grows"
     chosen = pd.concat([at_selected_rate(cell) for _, cell in members.groupby(["length", "hidden"])])
     sizes, lengths = (np.log(chosen[name].to_numpy(float)) for name in ("hidden", "length"))
     design = np.stack([np.ones_like(sizes), sizes, lengths], axis=1)

@@ -92,8 +92,9 @@ ITEMS: Mapping[str, Item] = Catalogue(
     "headcount.reproduce",
     (
         *("table2", "table3", "table4", "table5"),
-        *("figure1", "figure3", "figure4"),
-        *("sensitivity", "rivals", "wide_head", "bowls", "bounded", "layer_norm", "planted"),
+        *("figure1", "figure3", "figure4", "figure4_data"),
+        *("sensitivity", "rivals", "wide_head", "deep_readout"),
+        *("bowls", "bounded", "layer_norm", "planted"),
     ),
 )
 MAPS: "Mapping[str, MapItem]" = Catalogue(

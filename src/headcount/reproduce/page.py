@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from headcount.report.panel import Panel, panel_chart
+from headcount.report.panel import Panel
+from headcount.report.panel_chart import panel_chart
 from headcount.report.rendering import facts, rendered
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.item import Item

@@ -6,6 +6,7 @@ decay, warm-up and a cosine, three rates, eight seeds. Every seed draws its own 
 many fresh sequences as the paper validates on. `sensitivity` varies what was chosen.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,12 +47,11 @@ class Recipe:
             self, seeds=max(1, self.seeds // 2), rates=self.rates[-2:], lengths=lengths or self.lengths
         )
 
-    def light(self, *, steps: int, batch_size: int) -> "Recipe":
-        """`lighter`; in a quick run small batches at one rate, and lengths up to 64, for directions in T."""
-        if not self.quick:
-            return self.lighter()
-        training = replace(self.training, steps=steps, batch_size=batch_size, warmup=None)
-        return replace(self, training=training, rates=(1e-2,), lengths=LENGTHS)
+    def light(self, quick: Mapping[str, Any], full: Mapping[str, Any]) -> "Recipe":
+        """Fewer steps in smaller batches, at all lengths, for directions in T; in full at two rates."""
+        training = replace(self.training, warmup=None, **(quick if self.quick else full))
+        rates = (1e-2,) if self.quick else (3e-3, 1e-2)
+        return replace(self, training=training, rates=rates, lengths=LENGTHS)
 
     @property
     def middle_length(self) -> int:

@@ -27,8 +27,8 @@ COLUMNS = 80
 # What stands behind each statement here: weights, a measurement, or the formula alone.
 EVIDENCE = {
     "lower": "Formula only: no weights here attain it. rates measures the closest gap of its proof",
-    "lower, five-layer F": "Formula only: nothing with five layers is built or measured for it",
-    "lower, Heaviside F": "Formula only: the models have no step activation, so nothing is built or measured",
+    "lower, five-layer F": "Formula only: of the weights here that have five layers k is negative",
+    "lower, Heaviside F": "Constructed and measured for sums of minima: one head of n = D, at any T",
     "upper, enough heads": "Constructed and measured: specialise",
     "upper, one wide head": "Constructed and measured: memorise, whose F has five layers",
     "corollary 1": "Formula only",

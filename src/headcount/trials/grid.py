@@ -19,7 +19,7 @@ OPTIONS = tuple(
     option.name
     for option in fields(Architecture)
     if option.name not in {"token_dim", "output_dim", "heads", "head_dim", "layers", "length"}
-    if option.name not in {"encoder_hidden", "readout_hidden"}
+    if option.name != "encoder_hidden"
 )
 AXES = ("dimension", "length", "heads", "head_dim", "hidden", "layers", "learning_rate", "seed")
 
@@ -37,8 +37,8 @@ class Grid:
     - `task`: a name of the library, or a `TaskChoice` where it has options.
     - `dimension`: None leaves D to the task.
     - `hidden`: the paper's N, for encoder and readout alike.
+    - `model`: further options of the `Architecture`, by name; with `readout_hidden` N is the encoder's alone.
     - `width`: sets the per-head dimension, n = ceil(E / h), in place of `head_dim`.
-    - `model`: further options of the `Architecture`, by name.
     """
 
     task: TaskChoice | str
@@ -93,7 +93,7 @@ class Grid:
         built = task.build()
         for positions in built.positions:
             positions.indices(length)  # a set that does not fit the length is refused here
-        options = dict(self.model)
+        options = {"readout_hidden": (hidden,), **dict(self.model)}
         if options.get("positions") in ("one_hot", "both"):
             options["length"] = length
         return Architecture(
@@ -102,7 +102,6 @@ class Grid:
             heads=heads,
             head_dim=head_dim if self.width is None else ceil(self.width / heads),
             encoder_hidden=(hidden,),
-            readout_hidden=(hidden,),
             layers=layers,
             **options,
         )

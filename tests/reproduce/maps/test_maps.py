@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from reproduce.invented import invented_frame
 
-from headcount.report.panel import panels_chart
+from headcount.report.panel_chart import panels_chart
 from headcount.report.rendering import save_chart
 from headcount.reproduce.item import MAPS
 from headcount.reproduce.maps import depth, kv_heads

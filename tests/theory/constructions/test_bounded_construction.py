@@ -9,6 +9,7 @@ from headcount.models.bounded import largest_entry
 from headcount.tasks.library import bowls, bowls_several, extremes, max_sum
 from headcount.theory.constructions.bounded import bounded
 from headcount.theory.constructions.encoding import GATE
+from headcount.theory.constructions.magnitudes import magnitudes
 from headcount.theory.constructions.memorise import memorise
 from headcount.theory.constructions.specialise import specialise
 
@@ -44,8 +45,19 @@ def largest_norm(model, x):
         return float(np.linalg.norm(jax.vmap(lambda x: model.encoder(x.T))(seen), axis=1).max())
 
 
+@pytest.mark.parametrize("task", [extremes(), bowls(dimension=2, token_dim=1)], ids=["linear", "knots"])
+def test_the_four_hidden_layers_of_one_wide_head_keep_within_the_limits_too(task):
+    free = memorise(task, length=4, epsilon=0.2)
+    within = bounded(free)
+    x = np.random.default_rng(0).uniform(size=(64, 4, task.token_dim))
+    np.testing.assert_allclose(within.predict(x), free.predict(x), rtol=0, atol=1e-9)
+    assert largest_entry(within.model) <= 1 + 1e-12 < largest_entry(free.model)
+    assert len(within.model.architecture.readout_hidden) == 4
+    assert "but for F, which has 4 hidden layers" in within.guarantees[-1]
+
+
 def test_what_the_assumption_is_not_about_is_refused():
-    with pytest.raises(InvalidInput, match="one hidden layer in F, got memorise"):
-        bounded(memorise(extremes(), length=4, epsilon=0.2))
-    with pytest.raises(InvalidInput, match="one hidden layer in F, got"):
+    with pytest.raises(InvalidInput, match="expected specialise or memorise with one layer, got"):
         bounded(specialise(extremes(), length=4, epsilon=0.2, layers=2, heads=1))
+    with pytest.raises(InvalidInput, match="got magnitudes with 1 layer"):
+        bounded(magnitudes(extremes(), length=4, epsilon=0.5, readout="relu"))

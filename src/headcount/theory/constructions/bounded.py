@@ -1,16 +1,18 @@
-r"""A construction with one head per coordinate, rewritten so that it meets Assumption 1 of the lower bound.
+r"""A construction of one layer, rewritten so that it meets the limits of Assumption 1 of the lower bound.
 
 The same function, entry by entry within its limits (models/bounded.py):
 
-- P. A block (ψ_i, r_i) lies in [0, 1] × [gate, 0], so that |P|_2 ≤ s = sqrt(D (1 + gate²)); P / s is in the
-  unit ball. The logits shrink by s, and s β takes that back.
+- P. With a head per coordinate a block (ψ_i, r_i) lies in [0, 1] × [gate, 0], so that
+  |P|_2 ≤ s = sqrt(D (1 + gate²)); with one wide head P is a token in its place, and s = sqrt(d). P / s is in
+  the unit ball. The logits shrink by s, and s β takes that back.
 - Attention. Its entries are 0 and ±1 already; what it reads shrinks by s, which F takes back.
 - F. ReLU is positively homogeneous: relu(a·v + b) = c relu((a·v + b) / c), so that a unit with c the largest
   of its entries has entries of at most 1, and c goes into its outer weight. An outer weight of size w is
   ⌈w⌉ units of the same kind with an outer weight of w / ⌈w⌉. A constant is the weight of a unit that is 1.
+  The four hidden layers of one wide head are rewritten one after the other; Assumption 1 is about one of
+  them, and the variant of the bound for five-layer F about all.
 
-Where it cannot: a tanh F is not homogeneous; the F of one wide head has several hidden layers, and
-Assumption 1 is about one; and it is about one layer of attention.
+Where it cannot: a tanh F is not homogeneous, and the assumption is about one layer of attention.
 """
 
 from dataclasses import replace
@@ -43,16 +45,19 @@ def bounded(made: Construction) -> Construction:
     True
     """
     model, shape = made.model, made.model.architecture
-    if made.name != "specialise" or shape.layers > 1 or len(shape.readout_hidden) > 1:
+    if made.name not in ("specialise", "memorise") or shape.layers > 1:
         raise InvalidInput(
-            "construction: expected one layer with a head per coordinate and one hidden layer in F, got "
-            f"{made.name} with {shape.layers} layers and {len(shape.readout_hidden)} hidden layers in F"
+            "construction: expected specialise or memorise with one layer, got "
+            f"{made.name} with {shape.layers} layer{'s' if shape.layers > 1 else ''}"
         )
-    scale = sqrt(made.task.dimension * (1 + _largest_gate(made) ** 2))
+    if made.name == "specialise":
+        scale = sqrt(made.task.dimension * (1 + _largest_gate(made) ** 2))
+    else:
+        scale = sqrt(made.task.token_dim)
     readout = _readout(model.readout, scale)
-    architecture = replace(
-        shape, bounded=True, beta=scale * shape.beta, readout_hidden=(len(readout.biases[0]),)
-    )
+    hidden = tuple(len(bias) for bias in readout.biases[:-1])
+    architecture = replace(shape, bounded=True, beta=scale * shape.beta, readout_hidden=hidden)
+    but = "" if len(hidden) == 1 else f" but for F, which has {len(hidden)} hidden layers"
     return replace(
         made,
         model=Transformer(
@@ -65,7 +70,7 @@ def bounded(made: Construction) -> Construction:
         ),
         guarantees=(
             *made.guarantees,
-            f"assumption 1 holds: entries of at most 1, β = {architecture.beta:.3g}",
+            f"assumption 1 holds{but}: entries of at most 1, β = {architecture.beta:.3g}",
         ),
     )
 
@@ -86,21 +91,25 @@ def _scaled(encoder: Network, factor: float) -> Network:
 
 
 def _readout(readout: Network, scale: float) -> Network:
-    """F(scale · v), with units enough for entries of at most 1."""
-    inner, outer = (np.asarray(weight) for weight in readout.weights)
-    offset, constant = (np.asarray(bias) for bias in readout.biases)
-    inner = np.concatenate([scale * inner, np.zeros((1, inner.shape[1]))])
-    offset, outer = np.append(offset, 1.0), np.concatenate([outer, constant[:, None]], axis=1)
-    sizes = np.maximum(np.maximum(np.abs(inner).max(axis=1), np.abs(offset)), 1.0)
-    copies = np.ceil(np.abs(outer * sizes).max(axis=0)).astype(int)
-    if copies.sum() > MAX_UNITS:
-        raise InvalidInput(
-            f"construction: expected an F that at most {MAX_UNITS} units with entries of at most 1 can be, "
-            f"got one that needs {copies.sum()}"
-        )
-    kept = np.repeat(np.arange(len(copies)), copies)
-    return Network(
-        ((inner / sizes[:, None])[kept], (outer * sizes / np.maximum(copies, 1))[:, kept]),
-        ((offset / sizes)[kept], np.zeros(len(constant))),
-        readout.activation,
-    )
+    """F(scale · v), with units enough for entries of at most 1, one hidden layer after the other."""
+    weights = [np.asarray(weight) for weight in readout.weights]
+    biases = [np.asarray(bias) for bias in readout.biases]
+    weights[0] = scale * weights[0]
+    # A unit that is always 1 in the last hidden layer, for the constant.
+    weights[-2] = np.concatenate([weights[-2], np.zeros((1, weights[-2].shape[1]))])
+    biases[-2] = np.append(biases[-2], 1.0)
+    weights[-1] = np.concatenate([weights[-1], biases[-1][:, None]], axis=1)
+    biases[-1] = np.zeros(len(biases[-1]))
+    for layer in range(len(weights) - 1):
+        inner, offset, outer = weights[layer], biases[layer], weights[layer + 1]
+        sizes = np.maximum(np.maximum(np.abs(inner).max(axis=1), np.abs(offset)), 1.0)
+        copies = np.ceil(np.abs(outer * sizes).max(axis=0)).astype(int)
+        if copies.sum() > MAX_UNITS:
+            raise InvalidInput(
+                f"construction: expected an F that at most {MAX_UNITS} units with entries of at most 1 can "
+                f"be, got one that needs {copies.sum()}"
+            )
+        kept = np.repeat(np.arange(len(copies)), copies)
+        weights[layer], biases[layer] = (inner / sizes[:, None])[kept], (offset / sizes)[kept]
+        weights[layer + 1] = (outer * sizes / np.maximum(copies, 1))[:, kept]
+    return Network(tuple(weights), tuple(biases), readout.activation)

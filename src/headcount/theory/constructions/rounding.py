@@ -27,6 +27,7 @@ from jaxtyping import Float
 from headcount.models.network import Network
 from headcount.models.transformer import Attention, TokenLayer, Transformer
 from headcount.theory.constructions.coordinates import Coordinate, Outer
+from headcount.theory.constructions.shallow import Shallow
 from headcount.theory.operations import operations_of
 
 UNIT = 2.0**-53
@@ -72,7 +73,7 @@ def rounding(
     """
     off, stirred = _of_model(model, length)
     grown = softened * expm1(2 * min(stirred, 300.0))
-    return off + grown + _of_target(coordinates, outer) + growth(_MADE) * sum(parts.values())
+    return off + grown + of_target(coordinates, outer) + growth(_MADE) * sum(parts.values())
 
 
 def _of_model(model: Transformer, length: int) -> tuple[float, float]:
@@ -105,6 +106,13 @@ def _through(encoder: Network, token_dim: int) -> Reached:
     merged = np.concatenate([np.abs(first[:, :token_dim]), places], axis=1)
     rest = Network((merged, *encoder.weights[1:]), encoder.biases, encoder.activation)
     return _onwards(rest, Reached(np.ones(token_dim + 1), np.zeros(token_dim + 1)))
+
+
+def of_network(net: Shallow) -> float:
+    """How far what it computes on the cube can be from its exact value."""
+    network = Network((net.inner, net.outer), (net.offset, net.constant), "relu")
+    inputs = net.inner.shape[1]
+    return float(_onwards(network, Reached(np.ones(inputs), np.zeros(inputs))).off.max())
 
 
 def _onwards(network: Network, reached: Reached) -> Reached:
@@ -148,7 +156,7 @@ def _read(
     return Reached(*(np.einsum("ehn,hn->e", output, part) for part in (values, averaged))), stirred
 
 
-def _of_target(coordinates: Sequence[Coordinate], outer: Outer) -> float:
+def of_target(coordinates: Sequence[Coordinate], outer: Outer) -> float:
     """F_0 of the f_i as a program computes it, and the psi_i that weights are made from.
 
     One rounding for each operation, relative to the largest number involved. For sums of projections and
