@@ -106,7 +106,7 @@ def plan_alike(trials: Iterable[RealTrial], machine: Machine) -> list[RealPack]:
 def step_seconds(trial: RealTrial, machine: Machine) -> float:
     """A rough time of one step of one member: its layers' multiply-adds, and its weights."""
     shape, sequence = trial.architecture.encoder, trial.architecture.sequence(trial.length)
-    weights = shape.layers * (4 * shape.width**2 + 2 * shape.width * shape.feedforward)
+    weights = shape.layers * (shape.mixing_weights + 2 * shape.width * shape.feedforward)
     token = weights + shape.layers * SOFTMAX * shape.heads * sequence
     cost = COSTS[machine.kind]
     return cost.step + cost.token * trial.training.batch_size * sequence * token + cost.weight * weights
@@ -116,7 +116,8 @@ def member_bytes(trial: RealTrial) -> int:
     """An upper estimate of what one member holds while it trains."""
     shape, sequence = trial.architecture.encoder, trial.architecture.sequence(trial.length)
     number = 2 if shape.precision == "bfloat16" else 4
-    states = KEPT * (4 * shape.width + 2 * shape.feedforward) + 3 * shape.heads * sequence
+    widest = max(shape.width, shape.inner)
+    states = KEPT * (4 * widest + 2 * shape.feedforward) + 3 * shape.heads * sequence
     learnt = 32 * trial.architecture.counted_parameters()
     return learnt + trial.training.batch_size * sequence * shape.layers * states * number
 
