@@ -1,7 +1,7 @@
 """A transformer encoder for real data: tokens in, as many states out, a whole batch at once.
 
-Axes: batch, token (T), width (E), head (h), feature (n), and inner (n·h, of all heads; E by default). Width stands last, so every linear map is
-one large matrix product. `jax.vmap` over encoders makes a pack.
+Axes: batch, token (T), width (E), head (h), feature (n), inner (n·h, which is E by default). Width stands
+last, so every linear map is one large matrix product. `jax.vmap` over encoders makes a pack.
 """
 
 from abc import ABC, abstractmethod
