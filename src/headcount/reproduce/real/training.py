@@ -1,7 +1,7 @@
 """The training of a pack on real data: members of one shape that share their samples on the device.
 
-Nothing is selected: the state after the last step is the one that is evaluated. Early in the training there are
-looks at all that is measured at the end, for what they foretell.
+Nothing is selected: the state after the last step is the one that is evaluated. Early in the training a few
+looks measure what is measured at the end, for what they foretell.
 """
 
 from collections.abc import Iterator, Mapping
