@@ -268,10 +268,12 @@ class EncoderLayer(eqx.Module):
     @classmethod
     def initialise(cls, shape: EncoderShape, random: np.random.Generator) -> "EncoderLayer":
         """One layer of the given shape."""
-        mixing = {"attention": SelfAttention.initialise, "mean": MeanOfTokens.initialise}.get(shape.mixing)
+        kinds: dict[str, type[SelfAttention | MeanOfTokens]]
+        kinds = {"attention": SelfAttention, "mean": MeanOfTokens}
+        mixing = kinds.get(shape.mixing)
         return cls(
             None if mixing is None else Norm.initialise(shape.width),
-            None if mixing is None else mixing(shape, random),
+            None if mixing is None else mixing.initialise(shape, random),
             Norm.initialise(shape.width),
             Linear.initialise(shape.width, shape.feedforward, random),
             Linear.initialise(shape.feedforward, shape.width, random),

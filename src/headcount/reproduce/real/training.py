@@ -22,6 +22,7 @@ from headcount.engine.lanes import for_each_member, on_all_devices, stack
 from headcount.engine.member import Schedule, learning_rate_at
 from headcount.engine.train import Call, ChunkByChunk
 from headcount.estimate.salience import QUANTILE, SALIENT, Salience
+from headcount.models.network import Parameter
 from headcount.reproduce.real.problem import KEPT, Answers, Model, Problem, Samples
 from headcount.trials.machine import Machine
 from headcount.trials.pack import Pack
@@ -45,7 +46,7 @@ class Learner(eqx.Module):
     step: Int[Array, ""]
     diverged: Bool[Array, ""]
     accuracy: Float[Array, ""]
-    early: Float[Array, "look number"]
+    early: Float[Parameter, "look number"]
 
 
 class RealTraining(ChunkByChunk):
@@ -92,7 +93,7 @@ class RealTraining(ChunkByChunk):
                     test_error=np.nan,  # no test split: nothing is selected, so that validation serves as one
                     best_step=self.training.steps,
                     diverged=bool(diverged[place]),
-                    outputs=own["train"][:KEPT],
+                    outputs=np.asarray(own["train"][:KEPT]),
                     outputs_of="train",
                     scores={**measures, **_named(early[place], self.looks), **_sketch_named(sketch(own))},
                 )
@@ -213,7 +214,7 @@ def sketch(answers: Answers) -> Float[np.ndarray, " number"]:
 
 def _named(early: Float[np.ndarray, "look number"], at: Mapping[float, int]) -> dict[str, float]:
     """What the looks have seen, by name."""
-    found = {}
+    found: dict[str, float] = {}
     for place, share in enumerate(at):
         seen, answered = np.split(early[place].astype(float), [len(SEEN)])
         before = f"early_{100 * share:g}_"
