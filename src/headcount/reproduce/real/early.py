@@ -25,6 +25,7 @@ from headcount.reproduce.real.tuned import tuned_cells, tuned_rows
 from headcount.results.intervals import contrast, difference, significant
 
 FINAL = "validation_error"
+NONE_BETTER = "at the end no head count is significantly better than the fewest heads"
 
 
 def early_verdicts(variant: str, members: pd.DataFrame) -> Iterator[Verdict]:
@@ -82,8 +83,11 @@ def same_order(claim: str, early: Mapping[int, Group], final: Mapping[int, Group
 def same_enough(claim: str, early: int, final: Mapping[int, Group]) -> Verdict:
     """Whether an early look names the head count that is enough at the end."""
     at_end, seeds = enough(final), min(map(len, final.values()))
+    if at_end == min(final):
+        return Verdict(claim, None, NONE_BETTER)
     evidence = (
-        f"h = {early} early, h = {at_end} at the end, of {', '.join(map(str, sorted(final)))}; {seeds} seeds"
+        f"h = {early} early, h = {at_end} at the end, of {', '.join(map(str, sorted(final)))}, by Welch's t "
+        f"at 5% against all larger ones together; {seeds} seeds"
     )
     if at_end == max(final):
         evidence += "; more might be better still"
@@ -107,7 +111,10 @@ def enough(errors: Mapping[int, Group]) -> int:
 
 
 def distances(members: pd.DataFrame, look: str = "") -> dict[int, Group]:
-    """For each member, the mean distance of its answers from those of other members with the most heads."""
+    """For each member, the mean distance of its answers from those of other members with the most heads.
+
+    All are held against the same few members, so that tests between head counts are rough.
+    """
     names = [f"{look}sketch_{place}" for place in range(SKETCH)]
     points: dict[int, Float[np.ndarray, "seed number"]] = {
         heads: tuned_rows(members[members["heads"] == heads], look + FINAL)[names].to_numpy(float)
@@ -129,6 +136,8 @@ def salient(claim: str, members: pd.DataFrame, look: str, final: Mapping[int, Gr
     counted = contrast((rows[f"{look}tokens_that_matter"].to_numpy(float),), (1.0,))
     low, high = counted.interval
     at_end = enough(final)
+    if at_end == min(final):
+        return Verdict(claim, None, NONE_BETTER)
     evidence = (
         f"{counted.value:.1f} tokens ({low:.1f} to {high:.1f}) of {len(rows)} seeds; h = {at_end} is enough"
     )
