@@ -6,8 +6,8 @@
     python benchmarks/apart.py cifar10 DATA --quick --out FOLDER     small, on two cores: tries it out
 
 DATA is what convert_data.py makes. Members are kept in the folder --work. Writes cifar10-apart.parquet, a row
-for each member, and cifar10-apart.json: how hard the negatives are at each T, by BM25, and whether the
-estimator finds the planted D; the same for msmarco. Nothing is written before all members are there.
+for each member, and cifar10-apart.json: whether the estimator finds the planted D; the same for msmarco,
+which alone has lists to plant one in. Nothing is written before all members are there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,11 +20,11 @@ import pandas as pd
 from recording import RESULTS, about, dealt, parser_of, write_json
 
 from headcount.reproduce.real import cifar10, msmarco
-from headcount.reproduce.real.apart import EVENLY, HARDEST, PLANTED, trials_of
+from headcount.reproduce.real.apart import PLANTED, trials_of
 from headcount.reproduce.real.apart_verdicts import apart_verdicts
 from headcount.reproduce.real.estimating import finds
 from headcount.reproduce.real.planted_lists import D
-from headcount.reproduce.real.trial import RealData, RealTrial
+from headcount.reproduce.real.trial import RealTrial
 from headcount.reproduce.real.variants import Trials
 from headcount.results.files import write_whole
 from headcount.results.store import Store
@@ -55,8 +55,7 @@ def main() -> None:
     out = (chosen.out or RESULTS) / f"{chosen.name}-apart.parquet"
     frame = rows(named, store)
     closer = [finds(compared, store, dimension=D)] if compared else []
-    kept = [asdict(verdict) for verdict in closer]
-    found = {**about(), "closer": kept, "difficulty": difficulty(data, named)}
+    found = {**about(), "closer": [asdict(verdict) for verdict in closer]}
     write_whole(out, lambda file: frame.to_parquet(file, index=False, compression="zstd"))
     write_json(out.with_suffix(".json"), found, indent=1)
     for verdict in (*apart_verdicts(frame), *closer):
@@ -91,19 +90,6 @@ def rows(named: Trials, store: Store) -> pd.DataFrame:
     names = [(trial.id, variant) for variant, trials in named.items() for trial in trials]
     labels = pd.DataFrame(names, columns=["trial", "variant"])
     return store.frame().merge(labels, on="trial").sort_values(["variant", "trial"])
-
-
-def difficulty(data: RealData, named: Trials) -> list[dict[str, Any]]:
-    """The shares of negatives that BM25 ranks below the positive, and of lists that it gets right."""
-    found = []
-    for variant in (HARDEST, EVENLY):
-        for length in sorted({trial.length for trial in named.get(variant, ())}):
-            at = data.data.rankings.at(length, evenly=variant == EVENLY)
-            for split, lists in (("training", at.train), ("validation", at.validation)):
-                if lists.ahead is not None:
-                    right = {"negatives": lists.search_right, "lists": float((lists.ahead == 0).mean())}
-                    found.append({"variant": variant, "length": length, "split": split, **right})
-    return found
 
 
 if __name__ == "__main__":

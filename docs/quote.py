@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
+import quoted_apart
 import quoted_inspect_vit
 import quoted_paper
 import quoted_real
@@ -90,6 +91,7 @@ QUOTES: dict[str, Callable[[], str]] = {
     },
     **{quote.__name__: quote for quote in (grouping, planted_heads, promise)},
     **{quote.__name__: quote for quote in (in_short, *quoted_paper.QUOTES, *quoted_real.QUOTES, rescaled)},
+    **{quote.__name__: quote for quote in quoted_apart.QUOTES},
     "inspect_vit": quoted_inspect_vit.models,
     **{f"inspect_vit_{name}": partial(quoted_inspect_vit.step, name) for name in quoted_inspect_vit.STEPS},
     **{f"open_{name}": partial(members_of, name) for name in OPEN},
