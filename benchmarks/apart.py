@@ -10,6 +10,8 @@ for each member, and cifar10-apart.json: whether the estimator finds the planted
 which alone has lists to plant one in. Nothing is written before all members are there.
 """
 
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -19,6 +21,7 @@ from typing import Any
 import pandas as pd
 from recording import RESULTS, about, dealt, parser_of, write_json
 
+from headcount.errors import InvalidInput
 from headcount.reproduce.real import cifar10, msmarco
 from headcount.reproduce.real.apart import PLANTED, trials_of
 from headcount.reproduce.real.apart_verdicts import apart_verdicts
@@ -34,17 +37,14 @@ LOADERS = {"cifar10": cifar10.load, "msmarco": msmarco.load}
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
+    parser = trainer_of(__doc__, work="runs/apart")
     parser.add_argument("name", choices=list(LOADERS))
     parser.add_argument("data", type=Path)
-    parser.add_argument("--work", type=Path, default=Path("runs/apart"))
-    parser.add_argument("--part", metavar="K/N", help="train one of N parts, and write no results")
-    parser.add_argument("--quick", action="store_true", help="small members, to try this out")
-    parser.add_argument("--out", type=Path, help="folder of the results (default: benchmarks/results)")
-    chosen = parser.parse_args()
-    if chosen.quick and not chosen.out:
-        parser.error("--quick: expected --out FOLDER, for results that are not those of a full run")
-    data = LOADERS[chosen.name](chosen.data)
+    chosen = chosen_by(parser)
+    try:
+        data = LOADERS[chosen.name](chosen.data)
+    except InvalidInput as error:
+        parser.error(str(error))
     named, store = trials_of(chosen.name, data, quick=chosen.quick), Store(chosen.work)
     compared = named.get(PLANTED, ())
     rest = [trial for variant, trials in named.items() if variant != PLANTED for trial in trials]
@@ -60,6 +60,32 @@ def main() -> None:
     write_json(out.with_suffix(".json"), found, indent=1)
     for verdict in (*apart_verdicts(frame), *closer):
         print(verdict)
+
+
+def trainer_of(text: str | None, *, work: str) -> ArgumentParser:
+    """A parser with what a script needs that trains in parts."""
+    parser = parser_of(text)
+    parser.add_argument("--work", type=Path, default=Path(work))
+    parser.add_argument("--part", metavar="K/N", type=part, help="train one of N parts, and write no results")
+    parser.add_argument("--quick", action="store_true", help="small members, to try this out")
+    parser.add_argument("--out", type=Path, help="folder of the results (default: benchmarks/results)")
+    return parser
+
+
+def chosen_by(parser: ArgumentParser) -> Namespace:
+    """What was asked for, on the command line."""
+    chosen = parser.parse_args()
+    if chosen.quick and not chosen.out:
+        parser.error("--quick: expected --out FOLDER, for results that are not those of a full run")
+    return chosen
+
+
+def part(text: str) -> str:
+    """A part that is there."""
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise ArgumentTypeError(f"expected K/N with 1 <= K <= N, got {text!r}")
+    return text
 
 
 def part_of(trials: Iterable[RealTrial], part: str | None) -> list[RealTrial]:

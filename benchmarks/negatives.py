@@ -38,7 +38,11 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path, default=RESULTS / "negatives.json")
     chosen = parser.parse_args()
-    print(write_json(chosen.out, {**about(), "rows": measured(load(chosen.data))}, indent=1))
+    try:
+        rows = measured(load(chosen.data))
+    except InvalidInput as error:
+        parser.error(str(error))
+    print(write_json(chosen.out, {**about(), "rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

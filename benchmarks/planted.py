@@ -10,10 +10,9 @@ in lists of passages is a part of apart.py.
 """
 
 from dataclasses import asdict
-from pathlib import Path
 
-from apart import part_of, rows, trained
-from recording import RESULTS, about, parser_of, write_json
+from apart import chosen_by, part_of, rows, trained, trainer_of
+from recording import RESULTS, about, write_json
 
 from headcount.reproduce.planted import ITEM
 from headcount.reproduce.recipe import FULL, QUICK
@@ -22,14 +21,7 @@ from headcount.results.store import Store
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--work", type=Path, default=Path("runs/planted"))
-    parser.add_argument("--part", metavar="K/N", help="train one of N parts, and write no results")
-    parser.add_argument("--quick", action="store_true", help="small members, to try this out")
-    parser.add_argument("--out", type=Path, help="folder of the results (default: benchmarks/results)")
-    chosen = parser.parse_args()
-    if chosen.quick and not chosen.out:
-        parser.error("--quick: expected --out FOLDER, for results that are not those of a full run")
+    chosen = chosen_by(trainer_of(__doc__, work="runs/planted"))
     recipe, store = QUICK if chosen.quick else FULL, Store(chosen.work)
     named = ITEM.named(recipe)
     every = [trial for trials in named.values() for trial in trials]

@@ -36,16 +36,18 @@ def width_or_heads() -> str:
     others = {-1: "in {} heads did", 0: "{} cannot tell"}
     rest = "".join(f"; {said.format(signs.count(sign))}" for sign, said in others.items() if sign in signs)
     lines = [
-        f"**{answer}** From a narrow model of one head, the larger\nwidth added more training accuracy than eight "
-        f"heads did in {signs.count(1)} of {len(signs)} comparisons{rest}. (Welch's 95%\nintervals over two or "
-        "three seeds; one learning rate for all; the size of a head changes with both.)"
+        f"**{answer}**",
+        "From a narrow model of one head, the larger width added more training accuracy than eight heads",
+        f"did in {signs.count(1)} of {len(signs)} comparisons{rest}. (Welch's 95% intervals over two or three seeds;",
+        "one learning rate for all; the size of a head changes with both.)",
+        "",
     ]
     for title, verdict in controls.items():
         said = verdict.evidence if verdict != NOT_TRAINED else "not run yet"
         lines.append(
             f"- {MARKS[verdict.holds]} {title}, with heads of one size and a rate for each width: {said}."
         )
-    return "\n".join([lines[0], "", *lines[1:]])
+    return "\n".join(lines)
 
 
 def planted_found() -> str:
