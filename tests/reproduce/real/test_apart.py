@@ -240,6 +240,7 @@ def test_one_head_in_several_layers_is_held_to_a_factor_of_two():
     assert as_well_as("two layers", few, few=1, many=3).holds is True
     assert as_well_as("two layers", groups(0.5, 0.3, 0.1), few=1, many=3).holds is False
     assert as_well_as("two layers", {1: few[1]}, few=1, many=3).holds is None
+    assert as_well_as("two layers", groups(0.9, 0.9, 0.9), few=1, many=3).holds is None
 
 
 def errors_at(trial):

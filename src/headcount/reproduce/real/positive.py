@@ -10,6 +10,7 @@ from headcount.reproduce.claims import Group, Verdict
 from headcount.results.intervals import Estimated, contrast, difference, significant
 
 TWICE = np.log(2.0)
+LEARNS = 0.5  # a larger share wrong with all the heads that are needed says nothing of fewer
 MIN_WRONG = 1e-4  # a smaller share is taken for this: its logarithm is that of a handful of samples
 
 
@@ -38,6 +39,8 @@ def as_well_as(where: str, wrong: Mapping[int, Group], *, few: int, many: int) -
     claim = f"{where}: h = {few} does as well as {many}, within a factor of 2"
     if any(len(wrong.get(heads, ())) < 2 for heads in (few, many)):
         return Verdict(claim, None, f"needs h = {few} and {many} and two seeds of each")
+    if wrong[many].mean() > LEARNS:
+        return Verdict(claim, None, f"more than {LEARNS:.0%} is wrong with h = {many}{_listed(wrong)}")
     logs = logs_of(wrong)
     found = difference(logs[few], logs[many])
     low, high = found.interval
