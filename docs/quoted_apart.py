@@ -38,7 +38,7 @@ def width_or_heads() -> str:
     lines = [
         f"**{answer}**",
         "From a narrow model of one head, the larger width added more training accuracy than eight heads",
-        f"did in {signs.count(1)} of {len(signs)} comparisons{rest}. (Welch's 95% intervals over two or three",
+        f"did in {signs.count(1)} of {len(signs)} comparisons{rest}. (Welch's 95% intervals over 2 or 3",
         "seeds; one learning rate for all; the size of a head changes with both.)",
         "",
     ]

@@ -28,7 +28,6 @@ from headcount.reproduce.real.planted_lists import D, features, planted_lists
 from headcount.reproduce.real.positive import as_well_as, falls_most
 from headcount.reproduce.real.training import SKETCH, looks
 from headcount.reproduce.real.trial import RealData, samples_of
-from headcount.reproduce.real.tuned import tuned, tuned_rows
 from headcount.reproduce.real.variants import GRID
 from headcount.reproduce.recipe import FULL, QUICK
 
@@ -153,10 +152,8 @@ def test_a_rate_at_the_edge_is_named():
         return 0.1 + abs(np.log(trial.learning_rate / best[trial.architecture.width])) / 10
 
     found = verdict(rows_of({APART: named("cifar10")[APART]}, error), "best rate inside")
-    assert (
-        found.holds is False
-        and "E = 16: 0.003; E = 128: 0.0003; at the edge E = 128, h = 1" in found.evidence
-    )
+    assert found.holds is False
+    assert found.evidence == "E = 16: 0.003 of 0.001, 0.003, 0.01; E = 128: 0.0003 of 0.0003, 0.001, 0.003"
 
 
 def test_lists_with_negatives_of_one_difficulty_are_held_against_the_hardest():
@@ -169,19 +166,6 @@ def test_lists_with_negatives_of_one_difficulty_are_held_against_the_hardest():
     found = verdict(frame, "falls more with T, from 8 to 64")
     assert found.holds is True and "10.0 points" in found.evidence
     assert verdict(frame, f"{HARDEST}: training accuracy is lower").holds is True
-
-
-def test_a_rate_is_chosen_by_other_seeds_so_that_many_rates_do_not_flatter():
-    random, means = np.random.default_rng(0), []
-    for _ in range(100):
-        rows = [(seed, rate, random.normal(0.5, 0.05)) for seed in range(5) for rate in range(3)]
-        frame = pd.DataFrame(rows, columns=["seed", "learning_rate", "train_error"]).assign(status="done")
-        means.append(tuned(frame).mean())
-    assert np.mean(means) == pytest.approx(0.5, abs=0.01)
-    frame.loc[frame["learning_rate"] == 1, "train_error"] = 0.1
-    assert set(tuned_rows(frame)["learning_rate"]) == {1}
-    frame.loc[(frame["learning_rate"] == 1) & (frame["seed"] < 4), "status"] = "diverged"
-    assert 1 not in set(tuned_rows(frame)["learning_rate"])
 
 
 def test_right_answers_of_planted_lists_are_those_of_the_formula():

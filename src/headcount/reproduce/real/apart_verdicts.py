@@ -1,6 +1,6 @@
 """Verdicts on heads, the size of a head and width, each alone, and on what attention adds at all.
 
-Statistics: means over seeds of the share that is wrong, every cell at the rate that suits it (`tuned.py`);
+Statistics: means over seeds of the share that is wrong, at the rate that suits their width (`tuned.py`);
 differences by Welch's t, at 95%, over trainings and not over data sets.
 """
 
@@ -26,7 +26,7 @@ from headcount.reproduce.real.claims import LEARNT
 from headcount.reproduce.real.early import early_verdicts
 from headcount.reproduce.real.planted_lists import D
 from headcount.reproduce.real.positive import as_well_as, falls_most
-from headcount.reproduce.real.tuned import tuned_cells, usual_rate, with_scores
+from headcount.reproduce.real.tuned import at_best_rates, tuned_cells, with_scores
 from headcount.reproduce.real.variants import GRID
 from headcount.results.intervals import Estimated, contrast, difference, significant
 
@@ -144,20 +144,15 @@ def gained(claim: str, steps: Sequence[Step], *, wanted: int) -> Verdict:
 
 
 def inside(members: pd.DataFrame) -> Verdict:
-    """Whether no cell would rather have had a smaller or a larger rate than those tried."""
-    at_edge: list[str] = []
-    chosen: dict[int, set[float]] = {}
-    for heads, width, size in members[["heads", "width", "head_dim"]].drop_duplicates().to_numpy():
-        shape = (members["heads"] == heads) & (members["width"] == width) & (members["head_dim"] == size)
-        rates, rate = members[shape]["learning_rate"], usual_rate(members[shape])
-        chosen.setdefault(int(width), set()).add(rate)
-        if rate in (rates.min(), rates.max()):
-            at_edge.append(f"E = {width}, h = {heads}, n = {size}: {rate:g}")
-    evidence = [
-        f"E = {width}: {', '.join(f'{rate:g}' for rate in sorted(of))}" for width, of in chosen.items()
-    ]
-    evidence += [f"at the edge {', '.join(at_edge)}"] if at_edge else []
-    return Verdict("every cell has its best rate inside those tried", not at_edge, "; ".join(evidence))
+    """Whether no width would rather have had a smaller or a larger rate than those tried."""
+    chosen = at_best_rates(members).groupby("width")["learning_rate"].first()
+    tried = members.groupby("width")["learning_rate"]
+    at_edge = bool(((chosen == tried.min()) | (chosen == tried.max())).any())
+    evidence = "; ".join(
+        f"E = {width}: {chosen[width]:g} of {', '.join(f'{rate:g}' for rate in sorted(set(rates)))}"
+        for width, rates in tried
+    )
+    return Verdict("each width has its best rate inside those tried", not at_edge, evidence)
 
 
 def beside(part: Mapping[Any, pd.DataFrame], variant: str) -> Iterator[Verdict]:

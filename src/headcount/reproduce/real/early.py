@@ -21,7 +21,7 @@ from jaxtyping import Float
 from headcount.reproduce.claims import Group, Verdict
 from headcount.reproduce.real.claims import LEARNT
 from headcount.reproduce.real.training import LOOKS, SKETCH
-from headcount.reproduce.real.tuned import tuned_cells, tuned_rows
+from headcount.reproduce.real.tuned import at_best_rates, tuned_cells
 from headcount.results.intervals import contrast, difference, significant
 
 FINAL = "validation_error"
@@ -116,9 +116,10 @@ def distances(members: pd.DataFrame, look: str = "") -> dict[int, Group]:
     All are held against the same few members, so that tests between head counts are rough.
     """
     names = [f"{look}sketch_{place}" for place in range(SKETCH)]
+    rows = at_best_rates(members, look + FINAL)
     points: dict[int, Float[np.ndarray, "seed number"]] = {
-        heads: tuned_rows(members[members["heads"] == heads], look + FINAL)[names].to_numpy(float)
-        for heads in map(int, members["heads"].unique())
+        heads: rows[rows["heads"] == heads][names].to_numpy(float)
+        for heads in map(int, rows["heads"].unique())
     }
     most = max(points)
     found = {}
@@ -132,7 +133,8 @@ def distances(members: pd.DataFrame, look: str = "") -> dict[int, Group]:
 
 def salient(claim: str, members: pd.DataFrame, look: str, final: Mapping[int, Group]) -> Verdict:
     """Whether the number of tokens that matter, on average over seeds, is that of heads that are enough."""
-    rows = tuned_rows(members[members["heads"] == members["heads"].max()], look + FINAL)
+    rows = at_best_rates(members, look + FINAL)
+    rows = rows[rows["heads"] == rows["heads"].max()]
     counted = contrast((rows[f"{look}tokens_that_matter"].to_numpy(float),), (1.0,))
     low, high = counted.interval
     at_end = enough(final)
