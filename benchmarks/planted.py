@@ -1,40 +1,38 @@
 """The positive control of the real data: does the method find a retrieval that was planted in images?
 
-    python benchmarks/planted.py --work FOLDER     trains what the folder lacks; resumes if it is killed
+    python benchmarks/planted.py                       on a GPU; goes on where it was killed
+    python benchmarks/planted.py --part 1/2            half of what is to be trained; then --part 2/2
+    python benchmarks/planted.py --quick --out FOLDER  small, on two cores: tries it out
 
-Writes benchmarks/results/planted.json: a row for each member, what is claimed of the shares of images that
-are wrong, and what the estimator says of the members' outputs.
+Members are kept in the folder --work. Writes planted.parquet, a row for each member, and planted.json:
+whether the estimator finds D by what they put out. Nothing is written before all members are there. The same
+in lists of passages is a part of apart.py.
 """
 
-import json
-from contextlib import closing
-from pathlib import Path
+from dataclasses import asdict
 
-from recording import RESULTS, about, parser_of, write_json
+from apart import chosen_by, part_of, rows, trained, trainer_of
+from recording import RESULTS, about, write_json
 
-from headcount.reproduce.item import ITEMS
-from headcount.reproduce.recipe import FULL
+from headcount.reproduce.planted import ITEM
+from headcount.reproduce.recipe import FULL, QUICK
+from headcount.results.files import write_whole
 from headcount.results.store import Store
-from headcount.running.executor import run
-
-COLUMNS = ("variant", "layers", "heads", "head_dim", "seed", "train_error", "validation_error", "status")
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
-    parser.add_argument("--work", type=Path, default=Path("runs/planted"))
-    parser.add_argument("--out", type=Path, default=RESULTS / "planted.json")
-    chosen = parser.parse_args()
-    item, store = ITEMS["planted"], Store(chosen.work)
-    with closing(run(item.trials(FULL), store, keep_models=True)) as events:
-        for _ in events:
-            pass
-    frame = item.rows(store.frame(), FULL)
-    verdicts = [*item.judge(frame), *item.look_closer(store, FULL)]
-    rows = json.loads(frame[list(COLUMNS)].sort_values(list(COLUMNS[:5])).to_json(orient="records"))
-    found = {**about(), "verdicts": [vars(verdict) for verdict in verdicts], "members": rows}
-    write_json(chosen.out, found, indent=1)
-    for verdict in verdicts:
+    chosen = chosen_by(trainer_of(__doc__, work="runs/planted"))
+    recipe, store = QUICK if chosen.quick else FULL, Store(chosen.work)
+    named = ITEM.named(recipe)
+    every = [trial for trials in named.values() for trial in trials]
+    trained(part_of(every, chosen.part), store, keep_models=True)
+    if chosen.part:
+        return
+    out, frame = (chosen.out or RESULTS) / "planted.parquet", rows(named, store)
+    closer = ITEM.look_closer(store, recipe)
+    write_whole(out, lambda file: frame.to_parquet(file, index=False, compression="zstd"))
+    write_json(out.with_suffix(".json"), {**about(), "closer": [asdict(one) for one in closer]}, indent=1)
+    for verdict in (*ITEM.judge(frame), *closer):
         print(verdict)
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
+import quoted_apart
 import quoted_inspect_vit
 import quoted_paper
 import quoted_real
@@ -95,6 +96,7 @@ QUOTES: dict[str, Callable[[], str]] = {
         for quote in (in_short, *quoted_paper.QUOTES, *quoted_real.QUOTES, reversal_grids)
     },
     **{quote.__name__: quote for quote in (rescaled, one_head, tournament, open_in_short)},
+    **{quote.__name__: quote for quote in quoted_apart.QUOTES},
     "inspect_vit": quoted_inspect_vit.models,
     **{f"inspect_vit_{name}": partial(quoted_inspect_vit.step, name) for name in quoted_inspect_vit.STEPS},
     **{f"open_{name}": partial(cells_of_open, name) for name in OPEN},

@@ -33,6 +33,8 @@ SHAPES = {
     "one head of one number": EncoderShape(heads=1, head_dim=1, layers=1, feedforward=1),
     "three small heads": EncoderShape(heads=3, head_dim=1, layers=3, feedforward=2),
     "one large head": EncoderShape(heads=1, head_dim=6, layers=1, feedforward=4),
+    "heads wider than the residual": EncoderShape(3, 2, 2, 7, residual_width=4),
+    "heads narrower than it": EncoderShape(2, 1, 2, 3, residual_width=5),
 }
 every_shape = pytest.mark.parametrize("name", SHAPES)
 with_and_without_mask = pytest.mark.parametrize("masked", [False, True], ids=["all", "masked"])
@@ -81,15 +83,15 @@ def layer_reference(
     layer: EncoderLayer, tokens: list[FloatArray], there: BoolArray
 ) -> tuple[list[FloatArray], FloatArray]:
     """The tokens after one layer, and its attention weights [head, token, token]."""
-    heads, feature, width = layer.shape.heads, layer.shape.head_dim, layer.shape.width
+    heads, feature, inner = layer.shape.heads, layer.shape.head_dim, layer.shape.inner
     seen = [normed(layer.before_attention, token) for token in tokens]
     query = [linear(layer.attention.query, token) for token in seen]
-    key = [linear(layer.attention.key_value, token)[:width] for token in seen]
-    value = [linear(layer.attention.key_value, token)[width:] for token in seen]
+    key = [linear(layer.attention.key_value, token)[:inner] for token in seen]
+    value = [linear(layer.attention.key_value, token)[inner:] for token in seen]
     weights = np.zeros((heads, len(tokens), len(tokens)))
     after = []
     for reader, token in enumerate(tokens):
-        read = np.zeros(width)
+        read = np.zeros(inner)
         for head in range(heads):
             part = slice(head * feature, (head + 1) * feature)
             for t in np.flatnonzero(there):
@@ -164,6 +166,31 @@ def test_states_and_weights_are_those_of_the_plain_formula(name: str, masked: bo
     np.testing.assert_allclose(states, expected, **CLOSE)
     np.testing.assert_allclose(again, expected, **CLOSE)
     np.testing.assert_allclose(weights, expected_weights, **CLOSE)
+
+
+@pytest.mark.parametrize("mixing", ["mean", "none"])
+@with_and_without_mask
+def test_without_attention_a_token_reads_the_mean_or_nothing(mixing: Any, masked: bool) -> None:
+    shape = EncoderShape(2, 2, 1, 7, residual_width=3, mixing=mixing)
+    model = stirred(Encoder.initialise(shape, np.random.default_rng(3)))
+    x = np.random.default_rng(4).normal(size=(BATCH, LENGTH, 3))
+    mask = token_mask() if masked else np.ones((BATCH, LENGTH), bool)
+    (layer,), expected = model.layers, np.zeros_like(x)
+    for number, reader in np.ndindex(BATCH, LENGTH):
+        token = x[number, reader]
+        if mixing == "mean":
+            seen = [normed(layer.before_attention, other) for other in x[number][mask[number]]]
+            read = np.mean([linear(layer.attention.value, other) for other in seen], axis=0)
+            token = token + linear(layer.attention.output, read)
+        hidden = gelu(linear(layer.hidden, normed(layer.before_network, token)))
+        expected[number, reader] = normed(model.last, token + linear(layer.back, hidden))
+    program = jax.jit(lambda model, x, mask: model(x, mask=mask, read=3), compiler_options=QUICKLY)
+    with jax.enable_x64(True):
+        found = np.asarray(program(model, x, token_mask() if masked else None))
+    np.testing.assert_allclose(found, expected[:, :3], **CLOSE)
+    assert entries(model) == shape.parameters()
+    with pytest.raises(InvalidInput, match=f"mixing: expected attention, .* got '{mixing}'"):
+        model.with_attention(x)
 
 
 @with_and_without_mask
@@ -264,6 +291,8 @@ def products(lowered: str) -> list[str]:
         ("dropout", 1.0, "a finite number >= 0 and <= 0.9"),
         ("dropout", float("nan"), "a finite number >= 0 and <= 0.9"),
         ("precision", ["float32"], "one of float32, bfloat16"),
+        ("residual_width", 0, "an integer >= 1"),
+        ("mixing", "max", "one of attention, mean, none"),
     ],
 )
 def test_a_shape_that_cannot_be_is_refused_in_one_line(field: str, value: Any, wanted: str) -> None:

@@ -25,6 +25,25 @@ def welch(one, other):
     return found, found - reach, found + reach
 
 
+def test_negatives_drawn_evenly_are_equally_hard_at_every_length():
+    rows = json.loads((ROOT / "benchmarks" / "results" / "negatives.json").read_text())["rows"]
+    share = {(row["variant"], row["split"], row["length"]): row["negatives"] for row in rows}
+    for split in ("training", "validation"):
+        even, hardest = (
+            [share[variant, split, length] for length in (8, 16, 32, 64)]
+            for variant in ("negatives of one difficulty", "hardest negatives")
+        )
+        assert max(even) - min(even) < 0.005 and hardest[-1] - hardest[0] > 0.05
+        assert even[-1] == hardest[-1]
+    for length in (8, 16, 32, 64):
+        found = [
+            share[variant, "training", length]
+            for variant in ("hardest negatives", "negatives of one difficulty")
+        ]
+        _, said = row_of(quote("negatives", "real"), str(length))
+        assert np.allclose(np.array([numbers(said[0])[0], numbers(said[2])[0]]) / 100, found, atol=6e-4)
+
+
 @pytest.mark.parametrize(("name", "title", "widths", "lengths"), CORNERS)
 def test_corners_are_those_of_the_rows(name, title, widths, lengths):
     rows = rows_of(name)

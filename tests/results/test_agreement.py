@@ -20,6 +20,7 @@ SHARE = LONG._replace(metric="share wrong")
         (LONG, {"scores": '{"accuracy": 0.51, "tokens": 5.0}'}, []),
         (LONG, {"scores": '{"accuracy": 0.6, "tokens": 4.0}'}, ["scores"]),
         (LONG, {"scores": '{"accuracy": 0.5}'}, ["scores"]),
+        (LONG, {"scores": '{"accuracy": 0.5, "tokens": 4.0, "early_5_train_error": 0.9}'}, []),
         (LONG, {"scores": "[]"}, ["scores"]),
         (SHARE, {"test_error": 0.32, "train_error": 0.115}, []),
         (LONG._replace(test_error=1e-15), {"test_error": 3e-15}, []),

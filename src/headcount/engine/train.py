@@ -54,6 +54,11 @@ class ChunkByChunk(ABC):
         return int(np.max(self.state.step))
 
     @property
+    def next_stop(self) -> int:
+        """The step before which nobody needs to look: the last one, unless something is measured earlier."""
+        return self.training.steps
+
+    @property
     def finished(self) -> bool:
         """Whether all steps are made."""
         return self.step >= self.training.steps
@@ -67,16 +72,20 @@ class ChunkByChunk(ABC):
 
     def chunk(self) -> None:
         """Advance every member by about `CHUNK_SECONDS` of work."""
-        left = (self.training.steps - self.step) // self.training.evaluate_every
-        periods = min(self._periods, left)
+        periods = min(self._periods, self._left)
         began = time.perf_counter()
         self.state = self._advance(periods)
         seconds = (time.perf_counter() - began) / periods
         self._periods = max(1, round(CHUNK_SECONDS[self.machine.kind] / seconds))
 
     def finish(self) -> None:
-        """Make all steps that are left in one go, where nobody looks in between."""
-        self.state = self._advance((self.training.steps - self.step) // self.training.evaluate_every)
+        """Make all steps that are left, with as few stops as possible."""
+        while not self.finished:
+            self.state = self._advance(self._left)
+
+    @property
+    def _left(self) -> int:
+        return (self.next_stop - self.step) // self.training.evaluate_every
 
     def _advance(self, periods: int) -> Any:
         return jax.block_until_ready(

@@ -1,7 +1,7 @@
 """A transformer encoder for real data: tokens in, as many states out, a whole batch at once.
 
-Axes: batch, token (T), width (E = n·h), head (h), feature (n). Width stands last, so every linear map is
-one large matrix product. `jax.vmap` over encoders makes a pack.
+Axes: batch, token (T), width (E), head (h), feature (n), inner (n·h, which is E by default). Width stands
+last, so every linear map is one large matrix product. `jax.vmap` over encoders makes a pack.
 """
 
 from abc import ABC, abstractmethod
@@ -17,17 +17,20 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from headcount.errors import InvalidInput
 from headcount.models.network import Parameter, uniform
-from headcount.validation import check_choice, check_integer, check_number
+from headcount.validation import check_choice, check_integer, check_number, expected
 
 EncoderPrecision = Literal["float32", "bfloat16"]
+Mixing = Literal["attention", "mean", "none"]
 
 
 @dataclass(frozen=True)
 class EncoderShape:
-    r"""Everything about an encoder that is not learnt: h heads of n numbers each, so the width is E = n·h.
+    r"""Everything about an encoder that is not learnt: h heads of n numbers each; the width is E = n·h.
 
     >>> EncoderShape(heads=4, head_dim=16, layers=4, feedforward=256).parameters()
     200064
+    >>> EncoderShape(heads=4, head_dim=16, layers=4, feedforward=256, residual_width=128).width
+    128
 
     **Arguments:**
 
@@ -36,6 +39,10 @@ class EncoderShape:
     - `dropout`: the share of entries dropped in training, where a key is given.
     - `precision`: `bfloat16` computes with rounded copies of float32 parameters; what adds up many numbers
       (norms, softmax, the last states) stays in float32.
+    - `residual_width`: E where it is not n·h: the width of a token between layers. Heads then map from E
+      to n·h and back.
+    - `mixing`: what a token reads of the others. `mean` gives all of them one mean over the tokens, a
+      linear map on either side; with `none` every token stays alone.
     """
 
     heads: int
@@ -44,25 +51,41 @@ class EncoderShape:
     feedforward: int
     dropout: float = 0.0
     precision: EncoderPrecision = "float32"
+    residual_width: int | None = None
+    mixing: Mixing = "attention"
 
     def __post_init__(self) -> None:
         for field in ("heads", "head_dim", "layers", "feedforward"):
             check_integer(field, getattr(self, field), at_least=1)
         check_number("dropout", self.dropout, at_least=0.0, at_most=0.9)
         check_choice("precision", self.precision, get_args(EncoderPrecision))
+        check_choice("mixing", self.mixing, get_args(Mixing))
+        if self.residual_width is not None:
+            check_integer("residual_width", self.residual_width, at_least=1)
+
+    @property
+    def inner(self) -> int:
+        """n·h: the numbers of all heads."""
+        return self.heads * self.head_dim
 
     @property
     def width(self) -> int:
-        """E = n·h."""
-        return self.heads * self.head_dim
+        """E: n·h unless `residual_width` says otherwise."""
+        return self.inner if self.residual_width is None else self.residual_width
+
+    @property
+    def mixing_weights(self) -> int:
+        """The entries of one layer's matrices that mix tokens."""
+        return {"attention": 4, "mean": 2, "none": 0}[self.mixing] * self.width * self.inner
 
     def parameters(self) -> int:
         """How many numbers are learnt: all weights, biases and gains."""
         width, hidden = self.width, self.feedforward
-        attention = 4 * width * (width + 1)
+        biases = {"attention": 3 * self.inner + width, "mean": self.inner + width, "none": 0}[self.mixing]
         network = (width + 1) * hidden + (hidden + 1) * width
         norm = 2 * width
-        return self.layers * (attention + network + 2 * norm) + norm
+        norms = norm if self.mixing == "none" else 2 * norm
+        return self.layers * (self.mixing_weights + biases + network + norms) + norm
 
     def rounded(self, x: Float[Array, "*any"]) -> Float[Array, "*any"]:
         """The same numbers in the type that the encoder computes in."""
@@ -91,7 +114,7 @@ class AroundEncoder(ABC):
 
     @property
     def width(self) -> int:
-        """E = n·h."""
+        """E: the width of a token between layers."""
         return self.encoder.width
 
     @property
@@ -164,11 +187,11 @@ class SelfAttention(eqx.Module):
 
     @classmethod
     def initialise(cls, shape: EncoderShape, random: np.random.Generator) -> "SelfAttention":
-        """Every map uniform in ±1/sqrt(width)."""
+        """Every map uniform in ±1/sqrt(inputs)."""
         return cls(
-            Linear.initialise(shape.width, shape.width, random),
-            Linear.initialise(shape.width, 2 * shape.width, random),
-            Linear.initialise(shape.width, shape.width, random),
+            Linear.initialise(shape.width, shape.inner, random),
+            Linear.initialise(shape.width, 2 * shape.inner, random),
+            Linear.initialise(shape.inner, shape.width, random),
             shape,
         )
 
@@ -185,7 +208,7 @@ class SelfAttention(eqx.Module):
         else:
             there = None if mask is None else mask[:, None, None, :]
             read = jax.nn.dot_product_attention(query, key, value, mask=there)
-        return self.output(read.reshape(readers.shape))
+        return self.output(read.reshape(*readers.shape[:2], self.shape.inner))
 
     def weights(
         self, tokens: Float[Array, "batch token width"], mask: Bool[Array, "batch token"] | None
@@ -201,11 +224,42 @@ class SelfAttention(eqx.Module):
         return query, both[:, :, 0], both[:, :, 1]
 
 
-class EncoderLayer(eqx.Module):
-    """x + attention(norm(x)), then x + network(norm(x)); dropout on both additions."""
+class MeanOfTokens(eqx.Module):
+    """W_O · (the mean over the tokens of W_V x): what heads read if every weight is 1/T."""
 
-    before_attention: Norm
-    attention: SelfAttention
+    value: Linear
+    output: Linear
+
+    @classmethod
+    def initialise(cls, shape: EncoderShape, random: np.random.Generator) -> "MeanOfTokens":
+        """Both maps uniform in ±1/sqrt(inputs)."""
+        return cls(
+            Linear.initialise(shape.width, shape.inner, random),
+            Linear.initialise(shape.inner, shape.width, random),
+        )
+
+    def __call__(
+        self,
+        readers: Float[Array, "batch reader width"],
+        tokens: Float[Array, "batch token width"],
+        mask: Bool[Array, "batch token"] | None,
+    ) -> Float[Array, "batch #reader width"]:
+        """The same for every reader: the mean over the tokens that the mask leaves."""
+        values = at_least_float32(self.value(tokens))
+        there = jnp.ones(tokens.shape[:2]) if mask is None else mask
+        share = (there / jnp.maximum(jnp.sum(there, axis=1, keepdims=True), 1)).astype(values.dtype)
+        mean = jnp.sum(share[..., None] * values, axis=1, keepdims=True)
+        return self.output(mean.astype(tokens.dtype))
+
+
+class EncoderLayer(eqx.Module):
+    """x + attention(norm(x)), then x + network(norm(x)); dropout on both additions.
+
+    A shape may have a mean stand in for the attention, or nothing: then the first addition is left out.
+    """
+
+    before_attention: Norm | None
+    attention: SelfAttention | MeanOfTokens | None
     before_network: Norm
     hidden: Linear
     back: Linear
@@ -214,9 +268,12 @@ class EncoderLayer(eqx.Module):
     @classmethod
     def initialise(cls, shape: EncoderShape, random: np.random.Generator) -> "EncoderLayer":
         """One layer of the given shape."""
+        kinds: dict[str, type[SelfAttention | MeanOfTokens]]
+        kinds = {"attention": SelfAttention, "mean": MeanOfTokens}
+        mixing = kinds.get(shape.mixing)
         return cls(
-            Norm.initialise(shape.width),
-            SelfAttention.initialise(shape, random),
+            None if mixing is None else Norm.initialise(shape.width),
+            None if mixing is None else mixing.initialise(shape, random),
             Norm.initialise(shape.width),
             Linear.initialise(shape.width, shape.feedforward, random),
             Linear.initialise(shape.feedforward, shape.width, random),
@@ -232,9 +289,12 @@ class EncoderLayer(eqx.Module):
     ) -> Float[Array, "batch reader width"]:
         """The first `read` tokens after this layer (None: all); they attend to all tokens."""
         of_attention, of_network = split_key(key, 2)
-        seen = self.before_attention(tokens).astype(tokens.dtype)
-        attended = self.attention(seen[:, :read], seen, mask)
-        tokens = tokens[:, :read] + dropout(attended, self.shape.dropout, of_attention)
+        if self.attention is None or self.before_attention is None:
+            tokens = tokens[:, :read]
+        else:
+            seen = self.before_attention(tokens).astype(tokens.dtype)
+            attended = self.attention(seen[:, :read], seen, mask)
+            tokens = tokens[:, :read] + dropout(attended, self.shape.dropout, of_attention)
         moved = self.back(jax.nn.gelu(self.hidden(self.before_network(tokens).astype(tokens.dtype))))
         return tokens + dropout(moved, self.shape.dropout, of_network)
 
@@ -242,6 +302,8 @@ class EncoderLayer(eqx.Module):
         self, tokens: Float[Array, "batch token width"], mask: Bool[Array, "batch token"] | None
     ) -> Float[Array, "batch head token token"]:
         """The attention weights of each head, from each token to each token."""
+        if self.before_attention is None or not isinstance(self.attention, SelfAttention):
+            raise expected("mixing", "attention, which alone has weights", self.shape.mixing)
         return self.attention.weights(self.before_attention(tokens).astype(tokens.dtype), mask)
 
 

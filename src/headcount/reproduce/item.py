@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from headcount.report.panel import Panel
 from headcount.reproduce.claims import Cells, Verdict
 from headcount.reproduce.recipe import Recipe, replicates
 from headcount.results.store import Store
@@ -19,6 +18,7 @@ from headcount.trials.trial import Trial
 
 if TYPE_CHECKING:
     from headcount.report.map_panel import MapPanel
+    from headcount.report.panel import Panel
     from headcount.reproduce.maps.item import MapItem
     from headcount.reproduce.real.item import RealItem
 

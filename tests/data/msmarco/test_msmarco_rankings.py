@@ -53,6 +53,24 @@ def test_fewer_candidates_are_the_positive_and_the_hardest_at_places_that_say_no
     assert abs((hardest > part.label).mean() - 0.5) < 5 * 0.5 / np.sqrt(LISTS)
 
 
+def test_negatives_drawn_evenly_are_as_hard_at_every_length():
+    ahead = np.random.default_rng(3).integers(0, 8, size=LISTS)
+    whole = replace(lists(0), ahead=ahead)
+    assert whole.search_right == pytest.approx(1 - ahead.mean() / 7)
+    shorter = None
+    for length in (2, 4, 8):
+        hardest, even = whole.at(length), whole.at(length, evenly=True)
+        assert even.search_right == pytest.approx(whole.search_right, abs=0.03)
+        assert hardest.search_right == pytest.approx(1 - np.minimum(ahead, length - 1).mean() / (length - 1))
+        above = (even.negatives[:, :, None] == whole.negatives[:, None]).argmax(axis=2) < ahead[:, None]
+        np.testing.assert_array_equal(above.sum(axis=1), even.ahead)
+        if shorter is not None:
+            assert all(set(few) <= set(many) for few, many in zip(shorter, even.negatives, strict=True))
+        shorter = even.negatives
+    np.testing.assert_array_equal(shorter, whole.negatives)
+    assert lists(0).at(4, evenly=True).search_right is None
+
+
 @pytest.mark.parametrize("length", [1, 9])
 def test_lengths_that_are_not_there_are_refused(length):
     with pytest.raises(InvalidInput, match=rf"length: expected an integer from 2 to 8, got {length}"):

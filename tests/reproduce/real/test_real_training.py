@@ -14,6 +14,7 @@ from reproduce.real.small import image_trial, images, ranking_trial, rankings
 from headcount.engine.train import plan_all
 from headcount.errors import InvalidInput
 from headcount.reproduce.real.images import its_own_keys
+from headcount.reproduce.real.training import SKETCH, SKETCHED, looks, sketch
 from headcount.reproduce.real.trial import problem_of, samples_of, train_real
 from headcount.results.store import Store, read_results
 from headcount.running.executor import run
@@ -82,6 +83,52 @@ def test_killed_half_way_it_goes_on_to_the_same_end(tmp_path):
     store.save(pack, training.state, seconds=1.0)
     again = trained(trials, tmp_path / "parts")
     np.testing.assert_allclose(again["train_error"], whole["train_error"], atol=0.02)
+
+
+def test_looks_early_in_a_training_see_what_a_training_that_stops_there_would(tmp_path):
+    trial = ranking_trial()
+    trial = replace(trial, training=replace(trial.training, evaluate_every=3))
+    assert looks(trial.training) == {0.05: 3, 0.1: 6}
+    store = Store(tmp_path / "parts")
+    store.prepare()
+    (pack,) = plan_all([trial], this_machine())
+    training = train_real(pack, this_machine())
+    training.chunk()
+    assert training.step == 3
+    store.save(pack, training.state, seconds=1.0)  # killed between two looks
+    (scores,) = map(json.loads, trained([trial], tmp_path / "parts")["scores"])
+    assert all(np.isfinite(score) for score in scores.values())
+    problem, samples = problem_of(trial), training.on_host
+    for share, step in looks(trial.training).items():
+        alone = train_real(pack, this_machine())
+        while alone.step < step:
+            alone.chunk()
+        model = jax.tree.map(lambda leaf: leaf[0], alone.state.model)
+        answers = problem.answers(model, samples)
+        early = {
+            name[len(f"early_{100 * share:g}_") :]: score
+            for name, score in scores.items()
+            if name.startswith(f"early_{100 * share:g}_")
+        }
+        measures = problem.measures(answers, samples)
+        assert early["validation_error"] == pytest.approx(1 - measures["validation_accuracy"], abs=1e-3)
+        found = [early[f"sketch_{place}"] for place in range(SKETCH)]
+        np.testing.assert_allclose(found, sketch(answers), atol=2e-3)
+
+
+def test_a_sketch_keeps_distances_between_answers():
+    random = np.random.default_rng(0)
+    logs = [np.log(random.dirichlet(np.ones(5), size=SKETCHED)) for _ in range(40)]
+    apart = [
+        (
+            np.linalg.norm(sketch({"train": one}) - sketch({"train": other}))
+            / np.sqrt(np.mean((one - other) ** 2))
+        )
+        for one, other in zip(logs[::2], logs[1::2], strict=True)
+    ]
+    assert abs(np.mean(np.square(apart)) - 1) < 0.25
+    shifted = {"train": logs[0] + random.normal(size=(SKETCHED, 1))}
+    np.testing.assert_allclose(sketch(shifted), sketch({"train": logs[0]}), atol=1e-9)
 
 
 def test_weights_are_kept_where_a_run_is_asked_to(tmp_path):

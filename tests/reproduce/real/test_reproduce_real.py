@@ -11,7 +11,7 @@ from reproduce.real.small import images, ranking_trial, rankings
 
 from headcount.reproduce.item import REAL_ITEMS
 from headcount.reproduce.real import variants
-from headcount.reproduce.real.item import right_answers, transitions
+from headcount.reproduce.real.estimating import right_answers, transitions
 from headcount.reproduce.real.trial import RealData, problem_of
 from headcount.reproduce.real.variants import GRID, LONGER, PLACED_ONCE, SHORTER, SHORTER_CORNERS
 from headcount.reproduce.recipe import FULL, QUICK

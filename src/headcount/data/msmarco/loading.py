@@ -106,7 +106,19 @@ class _Search:
             positive=np.array([question.relevant[0] for question, _ in full]),
             negatives=np.stack([found for _, found in full]),
             seed=self.options.seed,
+            ahead=self._ahead([question for question, _ in full], pool, judged),
         )
+
+    def _ahead(self, asked: Sequence[Question], pool: np.ndarray, judged: Judged) -> np.ndarray | None:
+        """How many negatives of each question a ranked run has above its answer; None without such a run."""
+        if self.options.negatives != "bm25" or not (judged.run and judged.run.ranked):
+            return None
+        found = []
+        for question in asked:
+            answer = np.flatnonzero(question.listed == question.relevant[0])
+            above = question.listed[: answer[0] if len(answer) else None]
+            found.append(np.isin(above, pool).sum() - np.isin(above, question.relevant).sum())
+        return np.minimum(found, self.options.length - 1)
 
     def _negatives(self, asked: Sequence[Question], pool: np.ndarray, judged: Judged) -> Iterable[np.ndarray]:
         if self.options.negatives == "bm25":

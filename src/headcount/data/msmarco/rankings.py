@@ -10,13 +10,16 @@ from headcount.data.msmarco.texts import Texts
 from headcount.errors import InvalidInput
 from headcount.validation import check_integer
 
+DRAWN = 1  # beside the seed, for the draw of negatives
+
 
 @dataclass(frozen=True, eq=False)
 class Lists:
     """One list of candidates for each query, the hardest negatives first.
 
     A model reads `candidates` and `label`. Their order is drawn from the seed, so that places give away
-    neither the positive nor the hard negatives.
+    neither the positive nor the hard negatives. `ahead` says how many of a list's negatives the search that
+    found them ranks above the positive, where that is known.
 
     >>> lists = Lists(np.array([0]), np.array([7]), np.array([[4, 5, 6]]))
     >>> sorted(lists.at(3).candidates[0].tolist()), lists.candidates[0, lists.label[0]].item()
@@ -27,6 +30,7 @@ class Lists:
     positive: Integer[np.ndarray, " list"]
     negatives: Integer[np.ndarray, "list negative"]
     seed: int = 0
+    ahead: Integer[np.ndarray, " list"] | None = None
 
     def __len__(self) -> int:
         return len(self.query)
@@ -36,15 +40,37 @@ class Lists:
         """T: the positive and its negatives."""
         return 1 + self.negatives.shape[1]
 
-    def at(self, length: int) -> "Lists":
-        """The positive and the T - 1 hardest negatives."""
+    def at(self, length: int, *, evenly: bool = False) -> "Lists":
+        """The positive and the T - 1 hardest negatives; or, `evenly`, T - 1 drawn at random from all.
+
+        Drawn so, a negative is as hard at every T as at any other, and longer lists hold the shorter ones.
+
+        >>> lists = Lists(np.array([0]), np.array([7]), np.array([[4, 5, 6]]), ahead=np.array([2]))
+        >>> [round(lists.at(length).search_right, 2) for length in (2, 3, 4)]
+        [0.0, 0.0, 0.33]
+        """
         length = check_integer("length", length, at_least=2, at_most=self.length)
-        return replace(self, negatives=self.negatives[:, : length - 1])
+        places = np.tile(np.arange(self.length - 1), (len(self), 1))
+        if evenly:
+            places = np.random.default_rng([self.seed, DRAWN]).permuted(places, axis=1)
+        places = np.sort(places[:, : length - 1], axis=1)
+        ahead = None if self.ahead is None else (places < self.ahead[:, None]).sum(axis=1)
+        return replace(self, negatives=np.take_along_axis(self.negatives, places, axis=1), ahead=ahead)
+
+    @property
+    def search_right(self) -> float | None:
+        """The share of negatives that the search ranks below their list's positive, where it is known."""
+        return None if self.ahead is None else 1 - float(self.ahead.mean()) / (self.length - 1)
 
     def take(self, rows: np.ndarray) -> "Lists":
         """Some of the lists, by index or by a boolean mask."""
+        ahead = None if self.ahead is None else self.ahead[rows]
         return replace(
-            self, query=self.query[rows], positive=self.positive[rows], negatives=self.negatives[rows]
+            self,
+            query=self.query[rows],
+            positive=self.positive[rows],
+            negatives=self.negatives[rows],
+            ahead=ahead,
         )
 
     @cached_property
@@ -93,10 +119,11 @@ class Rankings:
                     )
         self._check_disjoint()
 
-    def at(self, length: int) -> "Rankings":
-        """The same queries with T candidates each: the positive and the T - 1 hardest negatives."""
+    def at(self, length: int, *, evenly: bool = False) -> "Rankings":
+        """The same queries with T candidates each; negatives as `Lists.at` has them."""
         check_integer(f"{self.name}: length", length, at_least=2, at_most=self.train.length)
-        return replace(self, train=self.train.at(length), validation=self.validation.at(length))
+        train, validation = (lists.at(length, evenly=evenly) for lists in (self.train, self.validation))
+        return replace(self, train=train, validation=validation)
 
     @property
     def content(self) -> tuple[np.ndarray, ...]:

@@ -66,12 +66,16 @@ class RankingSamples(eqx.Module):
 
 @dataclass(frozen=True)
 class RankingProblem(ABC):
-    """Lists of `length` candidates; the first queries of each split are used."""
+    """Lists of `length` candidates; the first queries of each split are used.
+
+    With `evenly` negatives are drawn at random from all instead of the hardest first.
+    """
 
     shape: RerankerShape
     length: int
     train_queries: int
     validation_queries: int
+    evenly: bool = False
 
     @abstractmethod
     def start(self, seed: int) -> Model:
@@ -98,7 +102,7 @@ class RankingProblem(ABC):
 
     def samples(self, data: EmbeddedRankings) -> RankingSamples:
         """All texts, and the lists at T candidates."""
-        at = data.rankings.at(self.length)
+        at = data.rankings.at(self.length, evenly=self.evenly)
         return RankingSamples(
             self.texts(data),
             ListSamples.of(at.train, self.train_queries),

@@ -23,7 +23,7 @@ from headcount.trials.training import Training
 from headcount.trials.trial import Trial
 from headcount.validation import check_integer
 
-ONCE = "once"
+ONCE, EVENLY = "once", "evenly"
 KEPT = 6  # copies of a layer's states that its gradient needs, and passing ones
 RealShape: TypeAlias = VitShape | RerankerShape
 
@@ -54,6 +54,15 @@ class RealData(Task):
         """The same data, every image at one place."""
         return self.of(self.name, fingerprint=self.fingerprint, placed=ONCE).with_data(self.data)
 
+    @property
+    def drawn_evenly(self) -> bool:
+        """Whether the negatives of a list are drawn from all, and not the hardest."""
+        return dict(self.options).get("drawn") == EVENLY
+
+    def drawing_evenly(self) -> "RealData":
+        """The same data, with lists whose negatives are as hard at every T."""
+        return self.of(self.name, fingerprint=self.fingerprint, drawn=EVENLY).with_data(self.data)
+
     def metric(self, training: Training) -> str:
         """Its errors are shares of samples."""
         return "share wrong"
@@ -73,8 +82,8 @@ def problem_of(trial: RealTrial) -> Problem:
     if isinstance(shape, VitShape):
         return ImageProblem(shape, *sizes, trial.task.placed_once)
     if isinstance(shape, JoinedShape):
-        return JoinedRanking(shape, trial.length, *sizes)
-    return PooledRanking(shape, trial.length, *sizes)
+        return JoinedRanking(shape, trial.length, *sizes, evenly=trial.task.drawn_evenly)
+    return PooledRanking(shape, trial.length, *sizes, evenly=trial.task.drawn_evenly)
 
 
 def samples_of(trial: RealTrial) -> Samples:
@@ -106,7 +115,7 @@ def plan_alike(trials: Iterable[RealTrial], machine: Machine) -> list[RealPack]:
 def step_seconds(trial: RealTrial, machine: Machine) -> float:
     """A rough time of one step of one member: its layers' multiply-adds, and its weights."""
     shape, sequence = trial.architecture.encoder, trial.architecture.sequence(trial.length)
-    weights = shape.layers * (4 * shape.width**2 + 2 * shape.width * shape.feedforward)
+    weights = shape.layers * (shape.mixing_weights + 2 * shape.width * shape.feedforward)
     token = weights + shape.layers * SOFTMAX * shape.heads * sequence
     cost = COSTS[machine.kind]
     return cost.step + cost.token * trial.training.batch_size * sequence * token + cost.weight * weights
@@ -116,7 +125,8 @@ def member_bytes(trial: RealTrial) -> int:
     """An upper estimate of what one member holds while it trains."""
     shape, sequence = trial.architecture.encoder, trial.architecture.sequence(trial.length)
     number = 2 if shape.precision == "bfloat16" else 4
-    states = KEPT * (4 * shape.width + 2 * shape.feedforward) + 3 * shape.heads * sequence
+    widest = max(shape.width, shape.inner)
+    states = KEPT * (4 * widest + 2 * shape.feedforward) + 3 * shape.heads * sequence
     learnt = 32 * trial.architecture.counted_parameters()
     return learnt + trial.training.batch_size * sequence * shape.layers * states * number
 

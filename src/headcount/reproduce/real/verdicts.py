@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from headcount.report.panel import Panel
 from headcount.reproduce.claims import Cells, Verdict, summarise
 from headcount.reproduce.real.claims import (
     LEARNT,
@@ -38,9 +37,13 @@ from headcount.reproduce.real.variants import (
     WIDTH_FIXED,
 )
 
+if TYPE_CHECKING:
+    from headcount.report.panel import Panel
 
-def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> list[Panel]:
+
+def panels_of(frame: pd.DataFrame, *, train: Cells, validation: Cells) -> "list[Panel]":
     """Both splits beside the paper's; then, where they were trained, the other grids."""
+    from headcount.report.panel import Panel  # draws: not installed where members are trained alone
 
     def panel(title: str, table: pd.DataFrame, **axes: Any) -> Panel:
         return Panel(title, table, value="share wrong", shares=True, **axes)
