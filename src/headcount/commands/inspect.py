@@ -204,11 +204,14 @@ def _show_grouped(found: "KvCounts", measure: str) -> None:
         (str(kv_heads), *(f"{found.of(kv_heads)[way].reported.mean:.3g}" for way in WAYS))
         for kv_heads in found.counts
     ]
-    show_table(("key-value heads", *columns), rows)
+    show_table(("value heads" if found.values_only else "key-value heads", *columns), rows)
     show_lines(
         [f"{worsening(measure).capitalize()} of the {measure} on samples that decided nothing.", *found.laws]
     )
+    if found.said:
+        show_lines([found.said])
     if found.planned is None:
         show_lines(["The plan keeps all key-value heads: none of these counts stays within the tolerance."])
     else:
-        show_lines([f"The plan can go down to {found.planned.kv_heads} key-value heads a layer."])
+        what = "values" if found.values_only else "key-value heads"
+        show_lines([f"The plan can go down to {found.planned.kv_heads} {what} a layer."])

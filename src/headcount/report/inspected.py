@@ -139,6 +139,7 @@ class Inspected(_Part):
     command: str = "headcount inspect MODEL DATA"
     baselines: tuple[Baseline, ...] = ()
     grouped: tuple[Grouped, ...] = ()
+    grouped_note: str = ""
     gains: Gains | None = None
     collisions: tuple[Collision, ...] = ()
 

@@ -108,6 +108,7 @@ class Inspection:
             "ways_to_choose": self.counted.ways,
             "collisions": [collision.to_json() for collision in self.collisions],
             "grouped": [] if self.grouped is None else [row.to_json() for row in self.grouped.rows],
+            "grouped_note": "" if self.grouped is None else self.grouped.said,
             "gains": None if self.gains is None else self.gains.to_json(),
             **({} if self.baselines is None else {"baselines": self.baselines}),
             "samples": self.samples,

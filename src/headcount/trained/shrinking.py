@@ -69,10 +69,10 @@ class Shrinking:
                 "`headcount inspect --kv-heads` tries fewer"
             )
         layers = read_grouping(self.folder, model=self.plan.model)
-        if len(layers[0].keys) != self.plan.kv_heads:
+        if len(layers[0].values) != self.plan.kv_heads:
             raise InvalidInput(
-                f"plan: grouped: expected the {len(layers[0].keys)} key-value heads that {GROUPING} was made "
-                f"for, got {self.plan.kv_heads}; `headcount inspect --kv-heads` makes others"
+                f"plan: grouped: expected the {len(layers[0].values)} key-value heads that {GROUPING} was "
+                f"made for, got {self.plan.kv_heads}; `headcount inspect --kv-heads` makes others"
             )
         return apply_grouping(self.whole, layers)
 
