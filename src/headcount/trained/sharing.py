@@ -206,7 +206,7 @@ def shared_heads(
     order = tuple(head for heads in groups for head in heads)
     value_biased = block.biases(VALUE) is not None
     carried, value_bias = without_bias_row(np.stack([value for value, _ in values]), biased=value_biased)
-    with_values = {
+    with_values: dict[str, Any] = {
         "order": order,
         "values": carried,
         "value_bias": value_bias,
