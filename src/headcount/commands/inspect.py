@@ -183,12 +183,18 @@ def _show(found: "Inspection") -> None:
     show_table(("layer", "needs alone", "95%", worse, "uniform plan", "free plan"), rows)
     solutions: dict[str, Any] = {"uniform": found.plan.uniform, "free": found.plan.free}
     show_lines(
-        f"The {name} plan keeps {each.heads} of {found.plan.heads} heads; "
+        f"The {name} plan keeps {each.heads} of {found.plan.heads} heads [{low}, {high}]; "
         f"the {changes_by(found.plan.measure)} {each.reported} on samples that decided nothing"
         f"{'' if each.recovered is None else f', after distillation by {each.recovered}'}."
         for name, each in solutions.items()
+        for low, high in [found.to_json()[name]["interval"]]
     )
-    show_lines(["In brackets: two bounds, each of which holds in 95% of cases."])
+    show_lines(
+        [
+            "In square brackets: 95% intervals, over samples drawn and heads selected anew. In round ones: "
+            "two bounds, each of which holds in 95% of cases."
+        ]
+    )
     if found.grouped is not None:
         _show_grouped(found.grouped, found.plan.measure)
 

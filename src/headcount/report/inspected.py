@@ -40,9 +40,10 @@ class Step(_Part):
 
 
 class Solved(_Part):
-    """How many heads a solution keeps of the model, and what that costs."""
+    """How many heads a solution keeps of the model, with a 95% interval, and what that costs."""
 
     heads: Count
+    interval: tuple[Count, Count] | None = None
     judged: Rise | None = None
     reported: Rise | None = None
 

@@ -116,7 +116,10 @@ def gone(solved: Solved, curve: Sequence[Step], found: Inspected) -> str:
     """How many heads can go; where none did, the first step tells whether only noise forbids it."""
     removed = found.heads - solved.heads
     noisy = any(step.judged.low <= 0 for step in curve if step.heads < found.heads)
-    return "cannot tell" if not removed and noisy else f"{removed} of {found.heads}"
+    if not removed and noisy:
+        return "cannot tell"
+    least, most = (found.heads - kept for kept in reversed(solved.interval or (solved.heads,) * 2))
+    return f"{removed} of {found.heads}" + (f" [{least}, {most}]" if solved.interval else "")
 
 
 def told(rise: Rise) -> str:

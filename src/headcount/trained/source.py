@@ -6,7 +6,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +16,8 @@ from headcount.errors import HeadcountError, InvalidInput
 from headcount.extras import needed
 from headcount.trained.batches import TEXT, Batch
 from headcount.validation import expected, shown
+
+Line = TypeVar("Line")
 
 BATCH = 32
 TEXTS, LABELS = ("text", "sentence", "passage"), ("label", "labels")
@@ -223,10 +225,27 @@ def _lines(path: Path, model: str) -> list[Batch]:
     most = min(
         tokenizer.model_max_length, MAX_TOKENS, positions if isinstance(positions, int) else MAX_TOKENS
     )
-    return [
-        _called(f"DATA: {path}", _tokenized, tokenizer, lines[at : at + BATCH], most)
-        for at in range(0, len(lines), BATCH)
-    ]
+    lengths = _called(f"DATA: {path}", _lengths, tokenizer, lines, most)
+    return [_called(f"DATA: {path}", _tokenized, tokenizer, some, most) for some in _alike(lines, lengths)]
+
+
+def _lengths(tokenizer: Any, lines: Sequence[dict[str, Any]], most: int) -> list[int]:
+    """Tokens of each text."""
+    ids = tokenizer([line["text"] for line in lines], truncation=True, max_length=most)[IDS]
+    return [len(each) for each in ids]
+
+
+def _alike(lines: Sequence[Line], lengths: Sequence[int]) -> list[list[Line]]:
+    """Texts of like lengths together, since all of a batch are padded to its longest.
+
+    What is told for a sample, such as its cost, is told for the first batch: that of middling length.
+
+    >>> _alike(["aaa", "a", "aaaa", "aa"], [3, 1, 4, 2])
+    [['aaaa', 'aaa', 'aa', 'a']]
+    """
+    order = sorted(range(len(lines)), key=lambda place: -lengths[place])
+    some = [[lines[place] for place in order[at : at + BATCH]] for at in range(0, len(lines), BATCH)]
+    return [some.pop((len(some) - 1) // 2), *some]
 
 
 def _text_of(path: Path) -> str:
