@@ -46,6 +46,7 @@ class Solved(_Part):
     interval: tuple[Count, Count] | None = None
     judged: Rise | None = None
     reported: Rise | None = None
+    recovered: Rise | None = None
 
 
 class Layer(_Part):

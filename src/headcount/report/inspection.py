@@ -17,6 +17,7 @@ from headcount.report.inspection_charts import (
     rise_of,
     whole_chart,
 )
+from headcount.report.recovery_chart import recovery_chart
 from headcount.report.rendering import Chart, duration, rendered
 from headcount.report.theme import MAIN
 from headcount.results.files import write_whole
@@ -47,6 +48,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def render_inspection(inspection: Mapping[str, Any], plan: Mapping[str, Any], *, plan_file: str) -> str:
     """The text of the page; `plan_file` is the plan as it is typed."""
     found, planned = read(inspection, plan)
+    recovery = recovery_chart(found)
     return rendered(
         "inspection.html",
         title=TITLE,
@@ -55,6 +57,7 @@ def render_inspection(inspection: Mapping[str, Any], plan: Mapping[str, Any], *,
         found=found,
         measured=rise_of(found.measure),
         whole=whole_chart(found).to_dict(),
+        recovery=None if recovery is None else recovery.to_dict(),
         beyond=Whole.of(found).beyond,
         all_stay=planned.all_stay,
         layers=[chart.to_dict() for chart in layer_charts(found)],

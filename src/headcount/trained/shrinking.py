@@ -8,6 +8,7 @@ from torch import nn
 
 from headcount.errors import InvalidInput
 from headcount.trained.batches import Batch, collected
+from headcount.trained.decoding import with_decoder_inputs
 from headcount.trained.discovery import fingerprint, prepared
 from headcount.trained.export.folder import check_free
 from headcount.trained.export.inputs import Inputs, read_inputs
@@ -120,7 +121,10 @@ def shrink(
         raise InvalidInput(f"--model: expected the model that {plan} is for, got none")
     whole = prepared(load_model(reference).cpu())
     found.check(fingerprint(whole), name=str(plan))
-    batches = None if data is None else collected(load_batches(data, model=reference, kind=_type_of(whole)))
+    batches = None
+    if data is not None:
+        given = collected(load_batches(data, model=reference, kind=_type_of(whole)))
+        batches = with_decoder_inputs(whole, given)
     folder = plan if plan.is_dir() else plan.parent
     shrinking = Shrinking(found, folder, whole, batches, refit)
     return written(found, shrinking.smaller, out, kind=kind, solution=solution, name="--out")

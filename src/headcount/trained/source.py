@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from headcount.errors import HeadcountError, InvalidInput
 from headcount.extras import needed
 from headcount.trained.batches import TEXT, Batch
+from headcount.trained.decoding import IGNORED
 from headcount.validation import expected, shown
 
 Line = TypeVar("Line")
 
 BATCH = 32
-TEXTS, LABELS = ("text", "sentence", "passage"), ("label", "labels")
+TEXTS, LABELS = ("text", "sentence", "passage"), ("label", "labels", "target")
 # Without any of these transformers makes up a tokenizer that knows no words.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
 IDS = "input_ids"
@@ -299,5 +300,14 @@ def _tokenized(tokenizer: Any, lines: Sequence[dict[str, Any]], most: int) -> Ba
         max_length=most,
         return_tensors="pt",
     )
-    labels = {"labels": torch.tensor([line["labels"] for line in lines])} if "labels" in lines[0] else {}
+    labels = {"labels": _labels(tokenizer, lines, most)} if "labels" in lines[0] else {}
     return {**batch, **labels, TEXT: [line["text"] for line in lines]}
+
+
+def _labels(tokenizer: Any, lines: Sequence[dict[str, Any]], most: int) -> Tensor:
+    """Numbers as they are; texts as tokens, with what no loss counts where they are padded."""
+    labels = [line["labels"] for line in lines]
+    if not all(isinstance(each, str) for each in labels):
+        return torch.tensor(labels)
+    found = tokenizer(text_target=labels, padding=True, truncation=True, max_length=most, return_tensors="pt")
+    return found[IDS].masked_fill(found["attention_mask"] == 0, IGNORED)

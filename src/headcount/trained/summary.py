@@ -107,7 +107,10 @@ def worsening(measure: str) -> str:
 
 
 def sentence_of(plan: Plan, counted: "Counted", layers: Sequence[LayerCount]) -> str:
-    """The answer for the whole model, and the layers that need the most of their heads."""
+    """The answer for the whole model, and the layers that need the most of their heads.
+
+    Of layers that need as many, those that come first are named.
+    """
     free = counted.free
     verdict = verdict_of(free)
     if verdict == "cannot tell":
@@ -122,8 +125,8 @@ def sentence_of(plan: Plan, counted: "Counted", layers: Sequence[LayerCount]) ->
         return f"All {plan.heads} heads are needed at a tolerance of {plan.tolerance:g} ({plan.measure})."
     gone = plan.heads - plan.free.heads
     most, least = (plan.heads - kept for kept in solution_interval(counted, "free"))
-    known = [(layer.needed / layer.shape.heads, place) for place, layer in enumerate(layers) if layer.needed]
-    hardest = [place for _, place in sorted(known, reverse=True)[:MAX_TOLD]]
+    known = [(-layer.needed / layer.shape.heads, place) for place, layer in enumerate(layers) if layer.needed]
+    hardest = [place for _, place in sorted(known)[:MAX_TOLD]]  # of equals the first
     parts = [
         f"layer {place} needs {layers[place].needed} of {layers[place].shape.heads} "
         f"[{layers[place].interval[0]}, {layers[place].interval[1]}]"
