@@ -23,7 +23,7 @@ from headcount.trained.fitting import (
     ridge_of,
     shrunk,
 )
-from headcount.trained.importance import Gradients, gate_gradients, importance_of
+from headcount.trained.importance import Gradients, Sensitivity, sensitivities
 from headcount.trained.refit import Moments
 from headcount.trained.reselection import Reselected, fold_draws
 from headcount.trained.rise import PerSample, Rise, bound_to_expect, rise_of, step_of
@@ -34,7 +34,7 @@ SHARES = (4, 1, 3, 2)
 MIN_SAMPLES = 40
 # Of distances, where none is given.
 TOLERANCES = {"KL divergence": 0.05, "cosine distance": 0.02, "squared distance": 0.02}
-COMPARED = 24  # samples to compare selections on: they share these, so few will do
+COMPARED = 16  # samples to compare selections on: they share these, so few will do
 Note = Callable[[str], None]
 
 
@@ -203,14 +203,17 @@ class Study:
     @cached_property
     def ways(self) -> dict[str, Choose]:
         """Ways to choose heads, each with its name."""
-        gradients = self.gradients
-        scores = None if gradients is None else [importance_of(each) for each in gradients]
-        return ways_to_choose(self.blocks, scores)
+        return ways_to_choose(self.blocks, self.sensitivities)
 
     @cached_property
+    def sensitivities(self) -> list[Sensitivity] | None:
+        """Of the outputs to every layer; None where the model has no gradients."""
+        return sensitivities(self.whole, self.blocks, self.samples.fitted, seed=self.seed)
+
+    @property
     def gradients(self) -> list[Gradients] | None:
-        """By factors on the heads of every layer; None where the model has none."""
-        return gate_gradients(self.whole, self.blocks, self.samples.fitted, seed=self.seed)
+        """By factors on the heads of every layer."""
+        return None if self.sensitivities is None else [each.gates for each in self.sensitivities]
 
     @cached_property
     def ridges(self) -> dict[str, list[float]]:
@@ -278,30 +281,23 @@ class Study:
         """With its bounds."""
         return rise_of(rises, step=self.step, seed=self.seed)
 
-    def reselected(
-        self,
-        descent: Descent,
-        build: Callable[[Counts, Sequence[int]], Shrunk],
-        places: tuple[int, ...],
-    ) -> Reselected:
-        """What selecting and refitting again with other draws of the folds changes at these places."""
-        folds = self.targets.folds
-        before = [descent.steps[place].rises[self.compared] for place in places]
+    def reselected(self, descent: Descent, build: Callable[[Counts, Sequence[int]], Shrunk]) -> Reselected:
+        """What selecting and refitting again with other draws of the folds changes where the way ends.
+
+        Measured at that place, or at the first that fails where it is the whole model: what a selection
+        changes there, it changes beside it.
+        """
+        place = descent.place or descent.failed
+        if not place:
+            return Reselected.of((), np.zeros((1, 0)))
+        before, counts = descent.steps[place].rises[self.compared], descent.way[place]
         changes = [
-            [
-                float((self.comparing.rises(build(descent.way[place], draw).model) - rises).mean())
-                for place, rises in zip(places, before, strict=True)
-            ]
-            for draw in fold_draws(len(folds), seed=self.seed)
+            float((self.comparing.rises(build(counts, draw).model) - before).mean())
+            for draw in fold_draws(len(self.targets.folds), seed=self.seed)
         ]
-        return Reselected.of(places, np.array(changes).reshape(len(changes), len(places)))
+        return Reselected.of((place,), np.array(changes)[:, None])
 
     def _with(self, layer: int, count: int) -> Counts:
         counts = list(self.heads)
         counts[layer] = count
         return tuple(counts)
-
-
-def _around(descent: Descent) -> tuple[int, ...]:
-    """The last place that holds and the first that does not, but for the whole model."""
-    return tuple(place for place in (descent.place, descent.failed) if place)
