@@ -70,10 +70,10 @@ def images(arguments: Namespace) -> Case:
 def texts(arguments: Namespace) -> Case:
     """Nats a token."""
     training, test = (each.to(arguments.device) for each in passages(arguments.data))
-    batches = (
+    known, unseen = (
         [{"input_ids": ids} for ids in rows.split(BATCH // 5)] for rows in (training[: max(SAMPLES)], test)
     )
-    return Case(*batches, lambda outputs, batch: next_token(outputs.logits, batch["input_ids"]), "nats")
+    return Case(known, unseen, lambda outputs, batch: next_token(outputs.logits, batch["input_ids"]), "nats")
 
 
 def first(batches: list[Batch], count: int) -> list[Batch]:
@@ -167,7 +167,8 @@ def main() -> None:
         case, model = cases[kind], load(path).to(arguments.device)
         losses = whole_losses(model, case)
         entry |= {"unit": case.unit, "whole": float(losses.mean()), "test_samples": len(losses)}
-        begun = entry["samples"][str(samples)] = {"rows": [], "done": False}
+        begun: dict[str, Any] = {"rows": [], "done": False}
+        entry["samples"][str(samples)] = begun
         began = time.monotonic()
         for row in rows(model, case, samples):
             begun["rows"].append(row)

@@ -138,13 +138,9 @@ class Study:
         free = self.together(self.free_way(effects))
         note("other selections")
         reselected = [
-            self.reselected(descent, partial(self.build_alone, layer), _around(descent))
-            for layer, descent in enumerate(layers)
+            self.reselected(descent, partial(self.build_alone, layer)) for layer, descent in enumerate(layers)
         ]
-        # Of all layers one place will do: what a selection changes there, it changes beside it.
-        reselected += [
-            self.reselected(descent, self.build, _around(descent)[:1]) for descent in (alike, free)
-        ]
+        reselected += [self.reselected(descent, self.build) for descent in (alike, free)]
         return Counted(tuple(layers), alike, free, self.way_effects, tuple(reselected))
 
     @cached_property
