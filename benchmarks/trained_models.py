@@ -345,7 +345,7 @@ def train_language(arguments: Namespace) -> None:
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         if step % 200 == 0:
-            print(f"qwen2: step {step}, {time.monotonic() - began:.0f} s, {float(loss):.3f}", flush=True)
+            print(f"qwen2: step {step}, {time.monotonic() - began:.0f} s, {loss.item():.3f}", flush=True)
     weights = {name: each.detach().cpu().half() for name, each in model.state_dict().items()}
     about = {"shape": arguments.lm_shape, "seconds": time.monotonic() - began}
     write_torch({"weights": weights, **about}, path)
