@@ -49,7 +49,7 @@ from recording import RESULTS, about, dealt, parser_of, write_json
 RULE = "elimination by effect, shares by cosines"  # rows of an earlier rule are made anew
 REMOVED = (24, 36, 48)
 GRADIENT_QUERIES = 128
-JUDGES = 192  # texts of each kind that effects are measured on
+JUDGES = 96  # texts of each kind that effects are measured on
 TRIES, TRIED = 12, 4  # of shares for each count, on every so many of the texts
 POOL = 20_000  # queries and passages each to distil with
 

@@ -18,6 +18,7 @@ from quoted_cluster import cluster, ten_million
 from quoted_corners import corners_chart
 from quoted_estimate import dimension, estimated, exactness, other_kinds, suite
 from quoted_grouping import grouping
+from quoted_half import half, minilm_distilled, minilm_rules
 from quoted_in_short import in_short
 from quoted_items import ALL_ITEMS, known_rows, reproduced, rows_of
 from quoted_open import OPEN, answers_of, members_of, rescaled
@@ -89,6 +90,7 @@ QUOTES: dict[str, Callable[[], str]] = {
         for quote in (laws, beyond, exceptions, shapes, deep_collisions, minilm, minilm_way, minilm_shares)
     },
     **{quote.__name__: quote for quote in (grouping, planted_heads, promise)},
+    **{quote.__name__: quote for quote in (half, minilm_distilled, minilm_rules)},
     **{quote.__name__: quote for quote in (in_short, *quoted_paper.QUOTES, *quoted_real.QUOTES, rescaled)},
     "inspect_vit": quoted_inspect_vit.models,
     **{f"inspect_vit_{name}": partial(quoted_inspect_vit.step, name) for name in quoted_inspect_vit.STEPS},
