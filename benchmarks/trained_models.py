@@ -31,7 +31,7 @@ from headcount.data.cifar10.files import load_cifar10
 SEEDS = 3
 HEADS = (6, 12)
 WIDTH, LAYERS, STEM = 192, 8, 64
-EPOCHS, BATCH, RATE, DECAY, WARM_UP = 100, 256, 1.5e-3, 0.05, 0.05
+EPOCHS, BATCH, RATE, DECAY, WARM_UP = 80, 256, 1.5e-3, 0.05, 0.05
 CROP, ERASED, MIXING, SMOOTHING = 4, 8, 0.2, 0.1
 KEPT_EVERY = 5  # epochs
 CLASSES, SIDE = 10, 32
@@ -380,7 +380,6 @@ def main() -> None:
     parser.add_argument("--lm-shape", type=json.loads, default={}, help="heads, width, layers")
     arguments = parser.parse_args()
     arguments.models.mkdir(parents=True, exist_ok=True)
-    torch.backends.cuda.matmul.allow_tf32 = True
     for name in arguments.only:
         if name == "qwen2":
             train_language(arguments)

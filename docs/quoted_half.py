@@ -53,7 +53,7 @@ def half() -> str:
     if not (RESULTS / "trained-half.json").exists():
         return NOT_RUN
     found = read_json("trained-half.json")
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for kind, title in KINDS.items():
         for samples in (512, 64):
             runs = list(_runs(found, kind, samples))
