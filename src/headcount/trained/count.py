@@ -25,7 +25,7 @@ from headcount.trained.fitting import (
 )
 from headcount.trained.importance import Gradients, Sensitivity, sensitivities
 from headcount.trained.refit import Moments
-from headcount.trained.reselection import Reselected, fold_draws
+from headcount.trained.reselection import REPLICATES, TOGETHER, Reselected, fold_draws
 from headcount.trained.rise import PerSample, Rise, bound_to_expect, rise_of, step_of
 from headcount.trained.taps import Targets, targets_of
 
@@ -140,7 +140,7 @@ class Study:
         reselected = [
             self.reselected(descent, partial(self.build_alone, layer)) for layer, descent in enumerate(layers)
         ]
-        reselected += [self.reselected(descent, self.build) for descent in (alike, free)]
+        reselected += [self.reselected(descent, self.build, draws=TOGETHER) for descent in (alike, free)]
         return Counted(tuple(layers), alike, free, self.way_effects, tuple(reselected))
 
     @cached_property
@@ -277,7 +277,13 @@ class Study:
         """With its bounds."""
         return rise_of(rises, step=self.step, seed=self.seed)
 
-    def reselected(self, descent: Descent, build: Callable[[Counts, Sequence[int]], Shrunk]) -> Reselected:
+    def reselected(
+        self,
+        descent: Descent,
+        build: Callable[[Counts, Sequence[int]], Shrunk],
+        *,
+        draws: int = REPLICATES,
+    ) -> Reselected:
         """What selecting and refitting again with other draws of the folds changes where the way ends.
 
         Measured at that place, or at the first that fails where it is the whole model: what a selection
@@ -289,7 +295,7 @@ class Study:
         before, counts = descent.steps[place].rises[self.compared], descent.way[place]
         changes = [
             float((self.comparing.rises(build(counts, draw).model) - before).mean())
-            for draw in fold_draws(len(self.targets.folds), seed=self.seed)
+            for draw in fold_draws(len(self.targets.folds), seed=self.seed, count=draws)
         ]
         return Reselected.of((place,), np.array(changes)[:, None])
 

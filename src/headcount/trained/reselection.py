@@ -9,6 +9,7 @@ from jaxtyping import Float
 from headcount.trained.descent import Descent
 
 REPLICATES = 20  # selections from folds drawn with replacement
+TOGETHER = 10  # of all layers at once, each of which takes a pass over its samples
 DRAWS = 500  # of the judge's samples, in equal parts beside each selection
 
 
@@ -34,14 +35,14 @@ class Reselected:
         return np.stack([np.interp(places, known, [0.0, *row]) for row in self.changes])
 
 
-def fold_draws(folds: int, *, seed: int) -> Iterator[tuple[int, ...]]:
-    """As many folds as there are, drawn with replacement; two different ones at least.
+def fold_draws(folds: int, *, seed: int, count: int = REPLICATES) -> Iterator[tuple[int, ...]]:
+    """As many folds as there are, drawn with replacement, so often; two different ones at least.
 
     >>> all(len(draw) == 3 and len(set(draw)) > 1 for draw in fold_draws(3, seed=0))
     True
     """
     random, found = np.random.default_rng(seed), 0
-    while found < REPLICATES:
+    while found < count:
         draw = tuple(random.integers(folds, size=folds).tolist())
         if len(set(draw)) > 1 or folds == 1:
             found += 1
