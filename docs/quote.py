@@ -19,6 +19,7 @@ from quoted_cluster import cluster, ten_million
 from quoted_corners import corners_chart
 from quoted_estimate import dimension, estimated, exactness, other_kinds, suite
 from quoted_grouping import grouping
+from quoted_half import half, minilm_distilled, minilm_rules
 from quoted_in_short import in_short
 from quoted_items import ALL_ITEMS, known_rows, reproduced, rows_of
 from quoted_open import OPEN, answers_of, cells_of_open, one_head, open_in_short, rescaled, tournament
@@ -97,6 +98,7 @@ QUOTES: dict[str, Callable[[], str]] = {
     },
     **{quote.__name__: quote for quote in (rescaled, one_head, tournament, open_in_short)},
     **{quote.__name__: quote for quote in quoted_apart.QUOTES},
+    **{quote.__name__: quote for quote in (half, minilm_distilled, minilm_rules)},
     "inspect_vit": quoted_inspect_vit.models,
     **{f"inspect_vit_{name}": partial(quoted_inspect_vit.step, name) for name in quoted_inspect_vit.STEPS},
     **{f"open_{name}": partial(cells_of_open, name) for name in OPEN},

@@ -14,6 +14,7 @@ from headcount.report.inspected import Rise, read
 from headcount.report.inspection import key_numbers, maps, render_inspection
 from headcount.report.inspection_charts import layer_charts, whole_chart
 from headcount.report.loss_panel import Losses
+from headcount.report.recovery_chart import recovery_chart
 from headcount.report.rendering import save_chart
 
 small = partial(believable_inspection, layers=4, heads=6)
@@ -48,6 +49,25 @@ def test_parts_that_were_not_measured_are_left_out():
     assert headings(page_of(inspection, plan)) == [*HEADINGS, "How it was computed"]
     del inspection["curves"]["alone"]
     assert "Each layer alone" not in page_of(inspection, plan)
+
+
+def test_what_distillation_wins_back_is_shown_beside_what_was_lost():
+    inspection, plan = small()
+    inspection["free"]["recovered"] = rise(0.012)
+    assert "Before and after distillation" in headings(page_of(inspection, plan))
+    bars = rows_of(recovery_chart(read(inspection, plan)[0]), "what")
+    assert [(row["which"], row["rise"]) for row in bars] == [
+        ("free, refitted", inspection["free"]["reported"]["mean"]),
+        ("free, distilled", 0.012),
+    ]
+
+
+def test_an_interval_of_heads_that_stay_is_told_as_heads_that_can_go():
+    inspection, plan = small()
+    inspection["free"]["interval"] = [inspection["free"]["heads"] - 1, inspection["free"]["heads"] + 2]
+    found, _ = read(inspection, plan)
+    gone = found.heads - found.free.heads
+    assert key_numbers(found)[0][1] == f"{gone} of {found.heads} [{gone - 2}, {gone + 1}]"
 
 
 def test_texts_of_samples_are_escaped_and_images_are_shown():

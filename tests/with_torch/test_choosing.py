@@ -9,7 +9,7 @@ from small_models import MODELS, batch_of, model_of
 from headcount.trained.count import Samples, Study
 from headcount.trained.discovery import attention_blocks, prepared
 from headcount.trained.effect import answer_of
-from headcount.trained.importance import gate_gradients, importance_of
+from headcount.trained.importance import importance_of, sensitivities
 
 pytestmark = pytest.mark.torch
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.torch
 def test_every_head_of_every_family_has_a_score(name):
     model = prepared(model_of(name))
     blocks = attention_blocks(model)
-    scores = [importance_of(each) for each in gate_gradients(model, blocks, [batch_of(name)])]
+    scores = [importance_of(each.gates) for each in sensitivities(model, blocks, [batch_of(name)])]
     assert [each.shape for each in scores] == [(4,)] * len(blocks)
     assert all((each > 0).all() for each in scores)
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -42,8 +42,38 @@ def test_scores_are_derivatives_by_a_gate_on_each_head():
 
     step = 1e-5
     wanted = [abs(goal(head, 1 + step) - goal(head, 1 - step)) / (2 * step) for head in range(4)]
-    found = importance_of(gate_gradients(model, blocks, [batch])[1])
+    found = importance_of(sensitivities(model, blocks, [batch])[1].gates)
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_the_metric_of_a_layer_is_that_of_derivatives_by_what_it_writes():
+    """By differences: of a number that is added to what the last layer writes at one token."""
+    model, batch = prepared(model_of("distilbert")), batch_of("distilbert", samples=1)
+    del batch["attention_mask"]
+    block = attention_blocks(model)[-1]
+    direction = torch.randn(16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    rows, step = [], 1e-6
+    for token in range(batch["input_ids"].shape[1]):
+        row = []
+        for number in range(block.width):
+            goals = []
+            for sign in (1, -1):
+
+                def moved(_, __, made, at=(0, token, number), by=sign * step):
+                    made = made.clone()
+                    made[at] += by
+                    return made
+
+                hook = block.output.register_forward_hook(moved)
+                with torch.no_grad():
+                    values = answer_of(model(**batch), batch).values
+                hook.remove()
+                goals.append(float((torch.nn.functional.normalize(values, dim=-1) @ direction).sum()))
+            row.append((goals[0] - goals[1]) / (2 * step))
+        rows.append(row)
+    wanted = np.array(rows).T @ np.array(rows) * len(rows)
+    found = sensitivities(model, attention_blocks(model), [batch])[-1].metric
+    np.testing.assert_allclose(found, wanted, atol=1e-5 * np.abs(wanted).max())
 
 
 def test_a_model_without_gradients_has_no_scores():
@@ -56,11 +86,17 @@ def test_a_model_without_gradients_has_no_scores():
             return self.model(**inputs).last_hidden_state.detach()
 
     model = prepared(Rounded(model_of("distilbert")))
-    assert gate_gradients(model, attention_blocks(model), [batch_of("distilbert")]) is None
+    assert sensitivities(model, attention_blocks(model), [batch_of("distilbert")]) is None
 
 
 def test_the_way_that_changes_the_model_least_is_taken():
     study = Study(prepared(planted()[1]), Samples.of(batches(6), seed=0), tolerance=1e-3)
     effects = study.way_effects
-    assert set(effects) == {"elimination", "cautious elimination", "gradient", "mixture"}
+    assert set(effects) == {
+        "elimination",
+        "cautious elimination",
+        "elimination by effect",
+        "gradient",
+        "mixture",
+    }
     assert effects[study.way] == min(effects.values()) < 1e-6 < effects["gradient"]

@@ -11,12 +11,20 @@ from small_models import batch_of, model_of, outputs_of
 import headcount as hc
 from headcount.errors import InvalidInput
 from headcount.trained.plan import SOLUTIONS, Plan, read_plan
+from headcount.trained.shrinking import shrink
 from headcount.trained.weights import file_of, read_weights, set_weights, weights_of
 
 pytestmark = pytest.mark.torch
 
 GIVEN = [batch_of("bert", samples=16, seed=seed) for seed in range(3)]
 TOLERANCE = 0.5
+CODE = """
+from test_distillation import GIVEN, model_of
+def model():
+    return model_of("bert")
+def data():
+    return GIVEN
+"""
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +84,28 @@ def test_a_plan_without_distillation_leaves_no_weights_behind(found, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("options", [{"data": "data"}, {"refit": False}])
+@pytest.mark.parametrize("edited", [False, True])
+def test_distilled_weights_are_never_left_out_unsaid(found, tmp_path, options, edited):
+    (tmp_path / "mine.py").write_text(CODE)
+    plan = replace(found.plan, source=f"{tmp_path / 'mine.py'}:model")
+    replace(found, plan=plan).save(tmp_path)
+    given = {
+        name: f"{tmp_path / 'mine.py'}:data" if name == "data" else each for name, each in options.items()
+    }
+    if edited:
+        content = json.loads((tmp_path / "plan.json").read_text())
+        content["free"] |= {"kept": [[0], [0], [0]], "recovered": None}
+        (tmp_path / "plan.json").write_text(json.dumps(content))
+    with pytest.raises(InvalidInput) as refusal:
+        shrink(tmp_path, tmp_path / "small", kind="code", **given)
+    assert "the distilled weights of recovered-free.safetensors" in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    if edited:
+        (tmp_path / file_of("free")).unlink()
+        assert shrink(tmp_path, tmp_path / "small", kind="code", **given).heads == (12, 3)
+
+
 def test_an_edited_plan_has_no_recovered_loss(found):
     content = found.plan.to_json()
     content["free"]["kept"] = [[0], [0], [0]]
@@ -120,8 +150,8 @@ def test_tied_weights_are_kept_once_and_stay_tied():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"model": "another"}, "expected weights for this plan, got those of another (model: "),
-        ({"kept": ((0,),)}, "expected weights for this plan, got those of another (kept: "),
+        ({"model": "another"}, "expected weights distilled for this plan, got those of another (model: "),
+        ({"kept": ((0,),)}, "expected weights distilled for this plan, got those of another (kept: "),
     ],
 )
 def test_weights_of_another_plan_are_refused(change, said, found, folder):

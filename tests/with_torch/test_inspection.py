@@ -27,7 +27,7 @@ def found():
 def test_heads_that_are_spread_over_twice_as_many_are_counted(found):
     assert found.frame["needed"].tolist() == [4, 4, 4]
     assert found.plan.uniform.heads == found.plan.free.heads == 12
-    assert found.sentence.startswith("12 of 24 heads can go: the KL divergence rises by")
+    assert found.sentence.startswith("12 of 24 heads can go [12, 12]: the KL divergence rises by")
     assert (found.frame["low"] <= 4).all() and (found.frame["high"] >= 4).all()
 
 

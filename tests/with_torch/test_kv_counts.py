@@ -109,3 +109,13 @@ def test_a_count_that_does_not_divide_is_one_line_and_exit_code_2(mine, tmp_path
     printed = capsys.readouterr().err
     (line,) = (each for each in printed.splitlines() if each.startswith("headcount: error: "))
     assert "--kv-heads: expected a divisor of the 8 heads" in line and "Traceback" not in printed
+
+
+def test_values_alone_are_said_to_be_shared_where_keys_have_norms(tmp_path):
+    given = [batch_of("qwen3", samples=16, seed=seed) for seed in range(4)]
+    found = hc.inspect(model_of("qwen3"), given, tolerance=10.0, kv_heads=1)
+    assert found.plan.kv_heads == 1 and "Values alone are shared" in found.to_json()["grouped_note"]
+    small, folder = found.apply_grouping(), found.save(tmp_path)
+    assert {(block.kv_heads, block.value_heads) for block in attention_blocks(small)} == {(2, 1)}
+    again = apply_grouping(model_of("qwen3"), read_grouping(folder, model=found.plan.model))
+    torch.testing.assert_close(outputs_of(again, given[0]), outputs_of(small, given[0]), rtol=0, atol=1e-4)

@@ -5,13 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from exported import plan_of, read_elsewhere, whole_of
 from small_models import HEADS, MODELS, WIDTH, batch_of, model_of, outputs_of
 from torch import nn
 
 from headcount.errors import InvalidInput
 from headcount.trained.affine import with_bias_row, without_bias_row
 from headcount.trained.attention import KEY, QUERY, VALUE
+from headcount.trained.costs import costs_of
 from headcount.trained.discovery import attention_blocks, prepared
+from headcount.trained.export.inputs import Inputs
+from headcount.trained.export.smaller import CannotHold, Smaller
+from headcount.trained.export.writing import written
 from headcount.trained.fitting import moments_of
 from headcount.trained.inputs import input_moments
 from headcount.trained.refit import Projection
@@ -273,8 +278,7 @@ def test_pairs_side_by_side_are_seen_and_grouped():
             "kv_heads: expected a divisor of the 4 heads of .*, at most its 2 key-value heads, got 4",
         ),
         ("bert", 0, "kv_heads: expected an integer >= 1, got 0"),
-        ("gpt2", 2, "GPT-2 cannot have fewer key-value heads than heads"),
-        ("qwen3", 1, "norms on queries and keys, .* forbid shared keys, and its module cannot hold fewer"),
+        ("gpt2", 3, "expected a divisor of the 4 keys of .*, each of which stays as it is, got 3"),
     ],
 )
 def test_what_cannot_be_grouped_is_one_line(name, kv_heads, said):
@@ -286,3 +290,80 @@ def test_what_cannot_be_grouped_is_one_line(name, kv_heads, said):
 def test_a_method_that_is_none_is_refused():
     with pytest.raises(InvalidInput, match="method: expected one of joint, procrustes, mean, got 'best'"):
         grouped(model_of("bert"), batches_of("bert"), 2, method="best")
+
+
+VALUES_ONLY = ("qwen3", "gpt2", "timm")
+
+
+def with_copied_values(name):
+    """A model where pairs of keys that stand apart have one value between them, mixed anew for each."""
+    model, random = prepared(model_of(name)), np.random.default_rng(0)
+    for block in attention_blocks(model):
+        values = with_bias_row(block.weights(VALUE), block.biases(VALUE))
+        written = block.output_weight().reshape(block.kv_heads, block.group_size, block.head_dim, -1)
+        half = block.kv_heads // 2
+        for key in range(block.kv_heads):
+            mix = random.normal(size=(block.head_dim,) * 2) + 2 * np.eye(block.head_dim)
+            if key >= half:
+                values[key] = values[key - half] @ mix
+                written[key] = np.linalg.solve(mix, written[key])
+        block.set_part(VALUE, *without_bias_row(values, biased=block.biases(VALUE) is not None))
+        block.set_output(written.reshape(-1, block.width), block.output_bias())
+    return model
+
+
+@pytest.mark.parametrize("refit", [True, False])
+@pytest.mark.parametrize("name", VALUES_ONLY)
+def test_values_alone_share_where_keys_cannot(name, refit):
+    model, given = with_copied_values(name), batches_of(name)
+    (before, *_), few = attention_blocks(model), attention_blocks(model)[0].kv_heads // 2
+    found, fresh = grouped(model, given, few, refit=refit), batch_of(name, seed=99)
+    assert {(block.kv_heads, block.value_heads) for block in found.blocks} == {(before.kv_heads, few)}
+    torch.testing.assert_close(outputs_of(found.model, fresh), outputs_of(model, fresh), rtol=0, atol=EXACT)
+    order = found.layers[0].order[:: before.group_size]
+    keys = before.weights(KEY)[[head // before.group_size for head in order]]
+    np.testing.assert_array_equal(found.blocks[0].weights(KEY), keys)
+    assert costs_of(found.model, given[0]).parameters < costs_of(model, given[0]).parameters
+    assert costs_of(found.model, given[0]).cache == costs_of(model, given[0]).cache
+
+
+@pytest.mark.parametrize("name", ["qwen3", "gpt2"])
+def test_the_joint_svd_of_values_alone_leaves_the_least(name):
+    model = prepared(model_of(name))
+    for block, metric in zip(attention_blocks(model), metrics_of(model, batches_of(name)), strict=True):
+        assert metric.values_only
+        lost = {}
+        for method in METHODS:
+            layer, (_, _, values, outputs) = left_of(block, metric, method)
+            apart = layer.value_root @ (values @ outputs - layer.values @ layer.outputs)
+            lost[method] = (apart**2).sum()
+        assert lost["joint"] <= min(lost["mean"], lost["procrustes"])
+
+
+@pytest.mark.parametrize("name", ["qwen3", "gpt2"])
+def test_fewer_values_than_keys_are_written_as_code_and_nothing_is_told_that_stock_can(name, tmp_path):
+    whole, given = prepared(model_of(name)), batches_of(name)
+    found = grouped(whole, given, 1)
+    again = apply_grouping(whole, found.layers)
+    assert torch.equal(outputs_of(again, given[0]), outputs_of(found.model, given[0]))
+    smaller = Smaller(whole, again, Inputs.like(whole, given[0]), "grouped")
+    with pytest.raises(CannotHold, match=r"^stock: expected as many values as keys, [24], .* got 1$"):
+        written(plan_of(whole), lambda _: smaller, tmp_path / "s", kind="stock", solution="grouped")
+    exported = written(plan_of(whole), lambda _: smaller, tmp_path / "small", solution="grouped")
+    assert exported.kind == "code" and exported.notes[0].startswith("Not stock: expected as many values")
+    assert any("cached as repeated" in line for line in exported.loading.says)
+    assert read_elsewhere({name: tmp_path / "small"}, cache=tmp_path / "cache") == {name: "fine"}
+
+
+def test_values_that_keys_share_become_a_program(tmp_path):
+    whole = whole_of("qwen3", layers=1)
+    found = grouped(whole, batches_of("qwen3"), 1)
+    smaller = Smaller(whole, found.model, Inputs.like(whole, batch_of("qwen3")), "grouped")
+    written(plan_of(whole), lambda _: smaller, tmp_path / "p", kind="export", solution="grouped")
+    assert read_elsewhere({"p": tmp_path / "p"}, without="headcount,transformers") == {"p": "fine"}
+
+
+def test_no_head_is_removed_where_keys_share_values():
+    found = grouped(model_of("gpt2"), batches_of("gpt2"), 2)
+    with pytest.raises(InvalidInput, match="expected a value for each key, got values that keys share"):
+        found.blocks[0].keep([0])

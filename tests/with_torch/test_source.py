@@ -87,11 +87,11 @@ def test_texts_become_padded_batches_with_labels(folder, tmp_path):
     path = written(tmp_path / "texts.jsonl", [{"text": "a b c", "label": 1}, {"text": "b", "label": 0}] * 20)
     batches = collected(load_batches(path, model=str(folder), kind=torch.float32))
     assert [size_of(batch) for batch in batches] == [32, 8]
-    first = batches[0]
-    assert first["input_ids"][:2].tolist() == [[4, 5, 6], [5, 0, 0]]
-    assert first["attention_mask"][:2].tolist() == [[1, 1, 1], [1, 0, 0]] and first["labels"][
-        :2
-    ].tolist() == [1, 0]
+    first, second = batches
+    assert first["input_ids"][18:22].tolist() == [[4, 5, 6], [4, 5, 6], [5, 0, 0], [5, 0, 0]]
+    assert first["attention_mask"][19:21].tolist() == [[1, 1, 1], [1, 0, 0]]
+    assert first["labels"][19:21].tolist() == [1, 0]
+    assert second["input_ids"].tolist() == [[5]] * 8, "texts of like lengths together: little is padded"
 
 
 def test_token_ids_are_shown_as_texts_where_there_is_a_tokenizer(folder, mine, tmp_path):

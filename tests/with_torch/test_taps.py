@@ -12,6 +12,7 @@ from small_models import MODELS, TEXT, batch_of, model_of, outputs_of
 from headcount.errors import InvalidInput
 from headcount.trained import taps
 from headcount.trained.discovery import attention_blocks, prepared
+from headcount.trained.fitting import moments_of, resampled, shrunk
 from headcount.trained.lockstep import in_lockstep
 from headcount.trained.refit import Moments, Projection, refitted
 from headcount.trained.residual import residual_sources
@@ -218,3 +219,28 @@ def test_a_model_that_makes_no_numbers_is_refused():
     torch.nn.init.constant_(attention_blocks(model)[1].output.bias, torch.nan)
     with pytest.raises(InvalidInput, match="expected finite numbers inside, got NaN"):
         targets_of(model, attention_blocks(model), [batch_of("vit")])
+
+
+@pytest.mark.parametrize("name", ["bert", "t5", "torch"])
+def test_a_pass_of_some_folds_gives_their_moments(name):
+    model, batches = prepared(model_of(name)), [batch_of(name, samples=8, seed=seed) for seed in range(2)]
+    blocks = attention_blocks(model)
+    targets = targets_of(model, blocks, batches)
+    every, some, folds = moments_of(model, targets), targets.of_folds([1, 4]), targets.folds
+    assert some.folds == [1, 4] and folds == list(range(10))
+    for layer, found in enumerate(moments_of(model, some)):
+        for fold, moments in zip(some.folds, found, strict=True):
+            wanted = every[layer][folds.index(fold)]
+            np.testing.assert_allclose(moments.gram, wanted.gram, atol=1e-12)
+            np.testing.assert_allclose(moments.cross, wanted.cross, atol=1e-12)
+
+
+def test_a_model_fitted_to_some_folds_twice_is_the_one_of_their_moments_doubled():
+    model, batches = prepared(model_of("bert")), [batch_of("bert", samples=30)]
+    blocks = attention_blocks(model)
+    targets = targets_of(model, blocks, batches)
+    draw = [3, 3, 0, 7]
+    found = shrunk(model, targets, (2, 4, 4), lambda *_: [0, 1], [1e-3] * 3, folds=draw)
+    moments = resampled(moments_of(model, targets)[0], draw)
+    wanted = refitted(reduce(add, moments), [0, 1], head_dim=4, ridge=1e-3, towards=blocks[0].output_weight())
+    np.testing.assert_allclose(found.blocks[0].output_weight(), wanted.weight, atol=1e-10)

@@ -183,12 +183,18 @@ def _show(found: "Inspection") -> None:
     show_table(("layer", "needs alone", "95%", worse, "uniform plan", "free plan"), rows)
     solutions: dict[str, Any] = {"uniform": found.plan.uniform, "free": found.plan.free}
     show_lines(
-        f"The {name} plan keeps {each.heads} of {found.plan.heads} heads; "
+        f"The {name} plan keeps {each.heads} of {found.plan.heads} heads [{low}, {high}]; "
         f"the {changes_by(found.plan.measure)} {each.reported} on samples that decided nothing"
         f"{'' if each.recovered is None else f', after distillation by {each.recovered}'}."
         for name, each in solutions.items()
+        for low, high in [found.to_json()[name]["interval"]]
     )
-    show_lines(["In brackets: two bounds, each of which holds in 95% of cases."])
+    show_lines(
+        [
+            "In square brackets: 95% intervals, over samples drawn and heads selected anew. In round ones: "
+            "two bounds, each of which holds in 95% of cases."
+        ]
+    )
     if found.grouped is not None:
         _show_grouped(found.grouped, found.plan.measure)
 
@@ -204,11 +210,14 @@ def _show_grouped(found: "KvCounts", measure: str) -> None:
         (str(kv_heads), *(f"{found.of(kv_heads)[way].reported.mean:.3g}" for way in WAYS))
         for kv_heads in found.counts
     ]
-    show_table(("key-value heads", *columns), rows)
+    show_table(("value heads" if found.values_only else "key-value heads", *columns), rows)
     show_lines(
         [f"{worsening(measure).capitalize()} of the {measure} on samples that decided nothing.", *found.laws]
     )
+    if found.said:
+        show_lines([found.said])
     if found.planned is None:
         show_lines(["The plan keeps all key-value heads: none of these counts stays within the tolerance."])
     else:
-        show_lines([f"The plan can go down to {found.planned.kv_heads} key-value heads a layer."])
+        what = "values" if found.values_only else "key-value heads"
+        show_lines([f"The plan can go down to {found.planned.kv_heads} {what} a layer."])

@@ -40,11 +40,13 @@ class Step(_Part):
 
 
 class Solved(_Part):
-    """How many heads a solution keeps of the model, and what that costs."""
+    """How many heads a solution keeps of the model, with a 95% interval, and what that costs."""
 
     heads: Count
+    interval: tuple[Count, Count] | None = None
     judged: Rise | None = None
     reported: Rise | None = None
+    recovered: Rise | None = None
 
 
 class Layer(_Part):
@@ -139,6 +141,7 @@ class Inspected(_Part):
     command: str = "headcount inspect MODEL DATA"
     baselines: tuple[Baseline, ...] = ()
     grouped: tuple[Grouped, ...] = ()
+    grouped_note: str = ""
     gains: Gains | None = None
     collisions: tuple[Collision, ...] = ()
 

@@ -17,6 +17,7 @@ from headcount.report.inspection_charts import (
     rise_of,
     whole_chart,
 )
+from headcount.report.recovery_chart import recovery_chart
 from headcount.report.rendering import Chart, duration, rendered
 from headcount.report.theme import MAIN
 from headcount.results.files import write_whole
@@ -47,6 +48,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def render_inspection(inspection: Mapping[str, Any], plan: Mapping[str, Any], *, plan_file: str) -> str:
     """The text of the page; `plan_file` is the plan as it is typed."""
     found, planned = read(inspection, plan)
+    recovery = recovery_chart(found)
     return rendered(
         "inspection.html",
         title=TITLE,
@@ -55,6 +57,7 @@ def render_inspection(inspection: Mapping[str, Any], plan: Mapping[str, Any], *,
         found=found,
         measured=rise_of(found.measure),
         whole=whole_chart(found).to_dict(),
+        recovery=None if recovery is None else recovery.to_dict(),
         beyond=Whole.of(found).beyond,
         all_stay=planned.all_stay,
         layers=[chart.to_dict() for chart in layer_charts(found)],
@@ -116,7 +119,10 @@ def gone(solved: Solved, curve: Sequence[Step], found: Inspected) -> str:
     """How many heads can go; where none did, the first step tells whether only noise forbids it."""
     removed = found.heads - solved.heads
     noisy = any(step.judged.low <= 0 for step in curve if step.heads < found.heads)
-    return "cannot tell" if not removed and noisy else f"{removed} of {found.heads}"
+    if not removed and noisy:
+        return "cannot tell"
+    least, most = (found.heads - kept for kept in reversed(solved.interval or (solved.heads,) * 2))
+    return f"{removed} of {found.heads}" + (f" [{least}, {most}]" if solved.interval else "")
 
 
 def told(rise: Rise) -> str:

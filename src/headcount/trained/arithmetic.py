@@ -59,10 +59,10 @@ def attention_multiply_adds(block: AttentionBlock, lengths: Lengths) -> int:
 
     Pairs that a mask hides are counted, as most kernels compute them.
     """
-    joined, shared = block.heads * block.head_dim, block.kv_heads * block.head_dim
+    joined, shared = block.heads * block.head_dim, (block.kv_heads + block.value_heads) * block.head_dim
     read = [weight_of(each).shape[1] for each in block.projections]
     on_queries = lengths.queries * joined * (read[QUERY] + block.width)
-    on_keys = lengths.keys * 2 * shared * read[-1]
+    on_keys = lengths.keys * shared * read[-1]
     return lengths.sequences * (on_queries + on_keys + lengths.queries * lengths.keys * 2 * joined)
 
 

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headcount.errors import InvalidInput
+from headcount.trained.few_values import repeats_of, set_repeats
 from headcount.trained.layout import Layout
 from headcount.trained.linear import bias_of, set_linear, take, weight_of
 from headcount.validation import expected
@@ -47,11 +48,21 @@ class AttentionBlock:
 
     @property
     def kv_heads(self) -> int:
-        """The number of key-value heads."""
+        """The number of key-value heads: of keys, where several of them go with one value."""
         if len(self.projections) == 1:
             rows = weight_of(self.projections[0]).shape[0] // self.head_dim
-            return (rows - self.heads) // 2
-        return weight_of(self.projections[VALUE]).shape[0] // self.head_dim
+            return (rows - self.heads) * self.value_repeats // (self.value_repeats + 1)
+        return weight_of(self.projections[KEY]).shape[0] // self.head_dim
+
+    @property
+    def value_repeats(self) -> int:
+        """Keys that go with each value: 1 but where values alone were grouped."""
+        return repeats_of(self.projections[-1])
+
+    @property
+    def value_heads(self) -> int:
+        """The number of values."""
+        return self.kv_heads // self.value_repeats
 
     @property
     def width(self) -> int:
@@ -96,6 +107,10 @@ class AttentionBlock:
         kept = sorted(set(kept))
         if not kept or kept[0] < 0 or kept[-1] >= self.heads:
             raise expected(f"{self.name}: heads to keep", f"some of 0 to {self.heads - 1}", kept)
+        if len(kept) == self.heads:
+            return
+        if self.value_repeats > 1:
+            raise InvalidInput(f"{self.name}: expected a value for each key, got values that keys share")
         left = Counter(head // self.group_size for head in kept)
         size = gcd(*left.values())
         groups = [group for group in sorted(left) for _ in range(left[group] // size)]
@@ -132,13 +147,16 @@ class AttentionBlock:
     ) -> None:
         """Put these key-value heads in place of its own: fewer, each for as many heads.
 
+        Values may be fewer than keys: each is then for as many keys that stand side by side.
+
         - `order`: of the heads, where those that share did not stand side by side. Their rows of the output
           projection are moved alike.
         """
         count = len(keys)
-        if len(values) != count or self.heads % count:
+        if self.heads % count or count % len(values):
             raise InvalidInput(
-                f"{self.name}: expected a number of key-value heads that divides {self.heads}, got {count}"
+                f"{self.name}: expected a number of keys that divides {self.heads} and one of values that "
+                f"divides that, got {count} and {len(values)}"
             )
         if count != self.heads and self.layout.groups is None:
             raise InvalidInput(
@@ -149,8 +167,10 @@ class AttentionBlock:
         queries = self._parts()[QUERY]
         if order is not None:
             queries = self._reordered(order, queries)
+        heads = self.heads
         self._set_parts([queries, *flat])
-        self._note_counts(heads=self.heads, kv_heads=count)
+        set_repeats(self.projections[-1], count // len(values), heads=len(values), head_dim=self.head_dim)
+        self._note_counts(heads=heads, kv_heads=count)
 
     def set_part(self, which: int, weights: Rows, biases: Biases | None) -> None:
         """Give its queries, keys or values other weights, as many heads as before."""
@@ -173,7 +193,7 @@ class AttentionBlock:
         return take(weight, places, dim=0), None if bias is None else take(bias, places, dim=0)
 
     def _count(self, which: int) -> int:
-        return self.heads if which == QUERY else self.kv_heads
+        return {QUERY: self.heads, KEY: self.kv_heads, VALUE: self.value_heads}[which]
 
     def _places(self, heads: Sequence[int]) -> list[int]:
         """The rows of some heads."""

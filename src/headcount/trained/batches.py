@@ -116,6 +116,25 @@ def split(batches: Sequence[Batch], shares: Sequence[float], *, seed: int) -> li
     return found
 
 
+def some_of(batches: Sequence[Batch], count: int, *, seed: int) -> tuple[list[Batch], np.ndarray]:
+    """So many samples at most, and their places among all of them.
+
+    >>> some, places = some_of([torch.arange(4), torch.arange(4, 6)], 3, seed=0)
+    >>> torch.cat(some).tolist() == places.tolist(), len(places)
+    (True, 3)
+    """
+    sizes = [size_of(batch) for batch in batches]
+    total = sum(sizes)
+    chosen = np.sort(np.random.default_rng(seed).permutation(total)[:count])
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    parts = []
+    for batch, first, end in zip(batches, starts, starts[1:], strict=False):
+        own = chosen[(chosen >= first) & (chosen < end)] - first
+        if len(own):
+            parts.append(part_of(batch, own.tolist()))
+    return parts, chosen
+
+
 def moved(batch: Batch, device: torch.device) -> Batch:
     """The batch on a device."""
     if isinstance(batch, Tensor):

@@ -13,14 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headcount.trained.batches import Batch, called, part_of, size_of
+from headcount.trained.batches import Batch, called, size_of, some_of
 from headcount.trained.count import Study
 from headcount.trained.effect import Answer, Kind, answer_of
 from headcount.trained.showing import shown_sample
 from headcount.trained.summary import LayerCount
 
 NEAR = 0.01  # of all pairs: those that the cut model tells apart least
-MAX_SAMPLES = 400  # one pass over them for every layer
+MAX_SAMPLES = 200  # one pass over them for every layer
 MAX_VALUES = 2**26  # of all answers together
 BLOCK = 256  # rows of distances at a time
 
@@ -61,7 +61,7 @@ def collisions_of(
     """Of every layer whose count is known, with one head fewer; none where one head is enough."""
     if study.effects.own is not None:  # outputs that only the user's own loss can read
         return ()
-    kind, batches = study.effects.kind, _few(batches)
+    kind, (batches, _) = study.effects.kind, some_of(batches, MAX_SAMPLES, seed=study.seed)
     whole = Answers.of(study.whole, batches, kind=kind)
     found = []
     for place, layer in enumerate(layers):
@@ -78,17 +78,6 @@ def collisions_of(
             Collision(layer.shape.name, counts[place], first, second, pair.representation, pair.output)
         )
     return tuple(found)
-
-
-def _few(batches: Sequence[Batch]) -> list[Batch]:
-    """The first samples: all pairs of all of them might take too long."""
-    found, left = [], MAX_SAMPLES
-    for batch in batches:
-        size = min(size_of(batch), left)
-        if size:
-            found.append(part_of(batch, range(size)))
-        left -= size
-    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """How many heads a model needs: each layer alone, all layers alike, and all layers in shares of their own."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -10,7 +10,7 @@ from torch import nn
 from headcount.errors import InvalidInput
 from headcount.trained.allocation import Effects, filled_in, shares, uniform, without_noise
 from headcount.trained.attention import AttentionBlock
-from headcount.trained.batches import Batch, size_of, split
+from headcount.trained.batches import Batch, size_of, some_of, split
 from headcount.trained.choosing import Choose, ways_to_choose
 from headcount.trained.descent import Candidate, Counts, Descent, Step, descend
 from headcount.trained.discovery import attention_blocks
@@ -23,18 +23,18 @@ from headcount.trained.fitting import (
     ridge_of,
     shrunk,
 )
-from headcount.trained.importance import Gradients, gate_gradients, importance_of
+from headcount.trained.importance import Gradients, Sensitivity, sensitivities
 from headcount.trained.refit import Moments
+from headcount.trained.reselection import REPLICATES, TOGETHER, Reselected, fold_draws
 from headcount.trained.rise import PerSample, Rise, bound_to_expect, rise_of, step_of
-from headcount.trained.taps import FOLDS, Targets, targets_of
+from headcount.trained.taps import Targets, targets_of
 
 # Of the samples: fitted to and chosen with, guessed with, judged with, and reported with.
 SHARES = (4, 1, 3, 2)
 MIN_SAMPLES = 40
 # Of distances, where none is given.
 TOLERANCES = {"KL divergence": 0.05, "cosine distance": 0.02, "squared distance": 0.02}
-REPLICATES = 4  # selections from other draws of the folds
-MAX_SPREAD = 64  # samples to compare these on: they share their samples, so few will do
+COMPARED = 16  # samples to compare selections on: they share these, so few will do
 Note = Callable[[str], None]
 
 
@@ -65,14 +65,14 @@ class Counted:
       heads are worth.
     - `ways`: by how much half of the heads change the model, by the way in which they are chosen; the best of
       them is used.
-    - `spreads`: how far the mean rise at these ends moves with other samples of the selection; layers first.
+    - `reselected`: what other draws of the selection's samples change at these ends; layers first.
     """
 
     layers: tuple[Descent, ...]
     uniform: Descent
     free: Descent
     ways: dict[str, float]
-    spreads: tuple[float, ...]
+    reselected: tuple[Reselected, ...]
 
 
 class Study:
@@ -99,8 +99,8 @@ class Study:
         self.guessing, self.judging, self.reporting = map(
             measure, (samples.guessed, samples.judged, samples.reported)
         )
-        few = MAX_SPREAD / max(len(self.judging.whole), MAX_SPREAD)
-        self.spreading = measure(split(samples.judged, (few, 1 - few), seed=seed)[0])
+        few, self.compared = some_of(samples.judged, COMPARED, seed=seed)
+        self.comparing = measure(few)
         self.tolerance = TOLERANCES[self.judging.kind] if tolerance is None else tolerance
         self.effects = self._distance(samples.guessed, distance)
 
@@ -137,11 +137,11 @@ class Study:
         note("all layers, each with its share")
         free = self.together(self.free_way(effects))
         note("other selections")
-        spreads = [
-            self.spread(descent, partial(self.build_alone, layer)) for layer, descent in enumerate(layers)
+        reselected = [
+            self.reselected(descent, partial(self.build_alone, layer)) for layer, descent in enumerate(layers)
         ]
-        spreads += [self.spread(descent, self.build) for descent in (alike, free)]
-        return Counted(tuple(layers), alike, free, self.way_effects, tuple(spreads))
+        reselected += [self.reselected(descent, self.build, draws=TOGETHER) for descent in (alike, free)]
+        return Counted(tuple(layers), alike, free, self.way_effects, tuple(reselected))
 
     @cached_property
     def step(self) -> float:
@@ -199,14 +199,17 @@ class Study:
     @cached_property
     def ways(self) -> dict[str, Choose]:
         """Ways to choose heads, each with its name."""
-        gradients = self.gradients
-        scores = None if gradients is None else [importance_of(each) for each in gradients]
-        return ways_to_choose(self.blocks, scores)
+        return ways_to_choose(self.blocks, self.sensitivities)
 
     @cached_property
+    def sensitivities(self) -> list[Sensitivity] | None:
+        """Of the outputs to every layer; None where the model has no gradients."""
+        return sensitivities(self.whole, self.blocks, self.samples.fitted, seed=self.seed)
+
+    @property
     def gradients(self) -> list[Gradients] | None:
-        """By factors on the heads of every layer; None where the model has none."""
-        return gate_gradients(self.whole, self.blocks, self.samples.fitted, seed=self.seed)
+        """By factors on the heads of every layer."""
+        return None if self.sensitivities is None else [each.gates for each in self.sensitivities]
 
     @cached_property
     def ridges(self) -> dict[str, list[float]]:
@@ -274,21 +277,27 @@ class Study:
         """With its bounds."""
         return rise_of(rises, step=self.step, seed=self.seed)
 
-    def spread(self, descent: Descent, build: Callable[[Counts, Sequence[int]], Shrunk]) -> float:
-        """The standard deviation of the mean rise over selections from other draws of the folds."""
-        counts = descent.way[descent.place]
-        if descent.place == 0:
-            return 0.0
-        means = [float(self.judging.rises(build(counts, folds).model).mean()) for folds in self._fold_draws()]
-        return float(np.std(means, ddof=1))
+    def reselected(
+        self,
+        descent: Descent,
+        build: Callable[[Counts, Sequence[int]], Shrunk],
+        *,
+        draws: int = REPLICATES,
+    ) -> Reselected:
+        """What selecting and refitting again with other draws of the folds changes where the way ends.
 
-    def _fold_draws(self) -> Iterator[list[int]]:
-        random = np.random.default_rng(self.seed)
-        for _ in range(REPLICATES):
-            folds = random.integers(FOLDS, size=FOLDS)
-            while len(set(folds.tolist())) < 2:  # the ridge is chosen by leaving folds out
-                folds = random.integers(FOLDS, size=FOLDS)
-            yield folds.tolist()
+        Measured at that place, or at the first that fails where it is the whole model: what a selection
+        changes there, it changes beside it.
+        """
+        place = descent.place or descent.failed
+        if not place:
+            return Reselected.of((), np.zeros((1, 0)))
+        before, counts = descent.steps[place].rises[self.compared], descent.way[place]
+        changes = [
+            float((self.comparing.rises(build(counts, draw).model) - before).mean())
+            for draw in fold_draws(len(self.targets.folds), seed=self.seed, count=draws)
+        ]
+        return Reselected.of((place,), np.array(changes)[:, None])
 
     def _with(self, layer: int, count: int) -> Counts:
         counts = list(self.heads)

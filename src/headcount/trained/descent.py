@@ -3,15 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from headcount.trained.plan import Kept
 from headcount.trained.rise import PerSample, Rise
 
 Counts = tuple[int, ...]  # of every layer
 STRIDES = (8, 4, 2, 1)  # before the guess
 PARTS = 24  # of a long way down, each a stride
-RESAMPLES = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,24 +80,6 @@ class Descent:
         if self.failed is None or self.place:
             return False
         return self.steps[self.failed].judged.low <= 0
-
-    def places_within(self, spread: float, *, seed: int = 0) -> tuple[int, int]:
-        """The first and last place where the way may leave the tolerance, in 95% of draws.
-
-        Samples are drawn anew, and every mean is off by what another selection would change (`spread`);
-        between places that were judged, the rise is taken to be a line.
-        """
-        random = np.random.default_rng(seed)
-        places = sorted(self.steps)
-        table = np.stack([self.steps[place].rises for place in places])
-        drawn = random.integers(table.shape[1], size=(RESAMPLES, table.shape[1]))
-        means = np.stack([row[drawn].mean(axis=1) for row in table], axis=1)
-        means[:, 1:] += spread * random.normal(size=(RESAMPLES, 1))  # the whole model is never off
-        means = np.maximum.accumulate(means, axis=1)
-        every = np.arange(places[-1] + 1)
-        left = [int((np.interp(every, places, row) <= self.tolerance).sum()) - 1 for row in means]
-        low, high = np.quantile(np.maximum(left, 0), [0.025, 0.975], method="nearest")
-        return int(low), int(high)
 
 
 def descend(

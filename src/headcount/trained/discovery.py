@@ -101,9 +101,9 @@ def _fits(block: AttentionBlock) -> bool:
     if joined % block.head_dim or not joined:
         return False
     if len(rows) == 1:
-        return rows[0] == 3 * joined
+        return (rows[0] - 2 * joined) * block.value_repeats == joined
     query, key, value = rows
-    grouped = key == value and key % block.head_dim == 0 and key > 0
+    grouped = key == value * block.value_repeats and key % block.head_dim == 0 and key > 0
     return query == joined and grouped and joined % key == 0
 
 

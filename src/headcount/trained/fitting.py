@@ -20,6 +20,8 @@ from headcount.trained.projections import Projections
 from headcount.trained.refit import Moments, chosen_ridge, columns_of, refitted
 from headcount.trained.taps import Targets
 
+LEFT_OUT = 5  # parts of the samples, each left out once to choose a ridge
+
 
 @dataclass(frozen=True, eq=False)
 class Shrunk:
@@ -65,6 +67,8 @@ def shrunk(
     - `folds`: those to fit to, some perhaps more than once.
     - `fit`: takes the heads away and serves those that are kept, as `fit` does.
     """
+    if folds is not None:
+        targets, folds = targets.of_folds(folds), [sorted(set(folds)).index(fold) for fold in folds]
     model = sharing_copy(whole)
     blocks = attention_blocks(model)
     kept = [tuple(range(block.heads)) for block in blocks]
@@ -112,7 +116,7 @@ def resampled(moments: Sequence[Moments], folds: Sequence[int] | None) -> list[M
     """Some of the folds; one that is drawn twice counts twice."""
     if folds is None:
         return list(moments)
-    drawn = Counter(fold % len(moments) for fold in folds)
+    drawn = Counter(folds)
     return [reduce(add, [moments[fold]] * times) for fold, times in sorted(drawn.items())]
 
 
@@ -142,7 +146,8 @@ def moments_of(whole: nn.Module, targets: Targets) -> list[list[Moments]]:
 
 def ridge_of(block: AttentionBlock, moments: Sequence[Moments], kept: Sequence[int]) -> float:
     """The strength of a layer's refits, by cross-validation with these heads."""
-    return chosen_ridge(moments, [kept], head_dim=block.head_dim, towards=block.output_weight())
+    parts = [reduce(add, moments[start::LEFT_OUT]) for start in range(min(LEFT_OUT, len(moments)))]
+    return chosen_ridge(parts, [kept], head_dim=block.head_dim, towards=block.output_weight())
 
 
 def projections_of(found: Shrunk) -> Projections:

@@ -35,7 +35,7 @@ class InputMoments:
 def input_moments(
     model: nn.Module, blocks: Sequence[AttentionBlock], batches: Sequence[Batch]
 ) -> list[InputMoments]:
-    """Of every layer; one pass. Layers with one map for queries, keys and values cannot be read apart."""
+    """Of every layer; one pass."""
     sums: list[Any] = [0.0] * len(blocks)
     for batch in batches:
         found = _inputs(model, blocks, batch)
@@ -48,13 +48,14 @@ def input_moments(
 def _inputs(model: nn.Module, blocks: Sequence[AttentionBlock], batch: Batch) -> Found:
     found: Found = {}
 
-    def note(layer: int, which: int, _: nn.Module, inputs: tuple[Any, ...]) -> None:
-        found[layer, which] = inputs[0].detach()
+    def note(layer: int, which: Sequence[int], _: nn.Module, inputs: tuple[Any, ...]) -> None:
+        entered = inputs[0].detach()  # one tensor for all three, where one map makes them
+        found.update({(layer, each): entered for each in which})
 
     hooks = [
         projection.register_forward_pre_hook(partial(note, layer, which))
         for layer, block in enumerate(blocks)
-        for which, projection in zip((QUERY, KEY, VALUE), block.projections, strict=True)
+        for which, projection in zip(_made_by(block), block.projections, strict=True)
     ]
     try:
         with torch.no_grad():
@@ -66,6 +67,12 @@ def _inputs(model: nn.Module, blocks: Sequence[AttentionBlock], batch: Batch) ->
     if missed:
         raise InvalidInput(f"{missed[0]}: expected to be called for every batch, was not")
     return found
+
+
+def _made_by(block: AttentionBlock) -> list[tuple[int, ...]]:
+    """What each of its maps makes."""
+    every = (QUERY, KEY, VALUE)
+    return [every] if len(block.projections) == 1 else [(which,) for which in every]
 
 
 def _sums(block: AttentionBlock, batch: Batch, inputs: Sequence[Tensor]) -> np.ndarray:

@@ -62,6 +62,7 @@ def inspect(
     from headcount.trained.batches import collected, size_of
     from headcount.trained.colliding import collisions_of
     from headcount.trained.count import Samples, Study
+    from headcount.trained.decoding import with_decoder_inputs
     from headcount.trained.discovery import prepared
     from headcount.trained.distillation import check_distillable, distilled
     from headcount.trained.export.inputs import Inputs
@@ -73,7 +74,7 @@ def inspect(
     seed = check_integer("seed", seed, at_least=0)
     tolerance = _checked_tolerance(tolerance, loss=loss, metric=metric)
     whole = prepared(model)
-    given = collected(batches)
+    given = with_decoder_inputs(whole, collected(batches))
     check_distillable(distil, whole, given[0], distance)
     measured: dict[str, Any] = {"loss": loss, "metric": metric, "distance": distance}
     study = Study(whole, Samples.of(given, seed=seed), tolerance=tolerance, seed=seed, **measured)

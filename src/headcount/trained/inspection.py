@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from headcount.errors import InvalidInput
 from headcount.results.files import check_writable, write_whole
 from headcount.trained.descent import Descent, Step
-from headcount.trained.plan import SOLUTIONS, Made, Name, Plan, Solution, rises_to_json
+from headcount.trained.plan import SOLUTIONS, Made, Name, Plan, rises_to_json
 from headcount.trained.projections import PROJECTIONS, Projections, projections_bytes
-from headcount.trained.summary import LayerCount
+from headcount.trained.summary import LayerCount, solution_interval
 from headcount.version import __version__
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Inspection:
             "measure": self.plan.measure,
             "tolerance": self.plan.tolerance,
             "heads": self.plan.heads,
-            **{name: self._solution(self.plan.solution(name)) for name in SOLUTIONS},
+            **{name: self._solution(name) for name in SOLUTIONS},
             "layers": [layer.to_row() for layer in self.layers],
             "curves": {
                 **{name: _curve(getattr(self.counted, name)) for name in SOLUTIONS},
@@ -108,6 +108,7 @@ class Inspection:
             "ways_to_choose": self.counted.ways,
             "collisions": [collision.to_json() for collision in self.collisions],
             "grouped": [] if self.grouped is None else [row.to_json() for row in self.grouped.rows],
+            "grouped_note": "" if self.grouped is None else self.grouped.said,
             "gains": None if self.gains is None else self.gains.to_json(),
             **({} if self.baselines is None else {"baselines": self.baselines}),
             "samples": self.samples,
@@ -166,9 +167,11 @@ class Inspection:
 
         return written(self.plan, build, Path(folder), kind=kind, solution=solution)
 
-    def _solution(self, solution: Solution) -> dict[str, Any]:
+    def _solution(self, name: Name) -> dict[str, Any]:
+        solution = self.plan.solution(name)
         return {
             "heads": solution.heads,
+            "interval": list(solution_interval(self.counted, name)),
             "counts": [len(heads) for heads in solution.kept],
             **rises_to_json(solution),
         }

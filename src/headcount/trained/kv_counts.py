@@ -21,6 +21,13 @@ WAYS: tuple[tuple[Method, bool], ...] = (
     ("mean", False),
 )
 
+KEYS_STAY = (
+    "Values alone are shared: norms on queries and keys, a rotary embedding of a part of each head, or one "
+    "map for queries, keys and values leave no room for shared keys. No config holds fewer values than keys, "
+    "so `headcount shrink` writes such a model as code or export; it repeats values before it caches them, "
+    "and its cache is no smaller."
+)
+
 
 @dataclass(frozen=True)
 class KvCount:
@@ -46,16 +53,23 @@ class KvCounts:
     """All counts that were asked for.
 
     - `laws`: of every count, what passes through so many key-value heads.
+    - `values_only`: whether keys stay as they are, one for each key-value head that there was.
     - `planned`: the smallest count whose rise stays within the tolerance; None where no one's does.
     """
 
     rows: tuple[KvCount, ...]
     laws: tuple[str, ...]
+    values_only: bool
     planned: Grouped | None = field(repr=False)
 
     def of(self, kv_heads: int) -> dict[tuple[Method, bool], KvCount]:
         """The ways to make one count."""
         return {(row.method, row.refit): row for row in self.rows if row.kv_heads == kv_heads}
+
+    @property
+    def said(self) -> str:
+        """What is shared, and where that matters."""
+        return KEYS_STAY if self.values_only else ""
 
     @property
     def counts(self) -> list[int]:
@@ -65,9 +79,10 @@ class KvCounts:
 
 def checked_metrics(study: "Study", counts: Sequence[int]) -> tuple[LayerMetric, ...]:
     """What grouping needs; one line where the model cannot have one of these counts."""
+    metrics = metrics_of(study.whole, study.targets.batches)
     for kv_heads in counts:
-        check_counts(study.blocks, kv_heads)
-    return metrics_of(study.whole, study.targets.batches)
+        check_counts(study.blocks, metrics, kv_heads)
+    return metrics
 
 
 def kv_counts(
@@ -98,7 +113,8 @@ def kv_counts(
             if (method, refit) == WAYS[0]:
                 within = within and judged.high <= study.tolerance
                 planned = made if within else planned
-    return KvCounts(tuple(rows), tuple(law_of(study.blocks, each) for each in ordered), planned)
+    laws = tuple(law_of(study.blocks, each) for each in ordered)
+    return KvCounts(tuple(rows), laws, metrics[0].values_only, planned)
 
 
 def law_of(blocks: Sequence[AttentionBlock], kv_heads: int) -> str:

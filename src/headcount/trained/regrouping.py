@@ -34,18 +34,17 @@ class Grouped:
 
 
 def metrics_of(whole: nn.Module, batches: Sequence[Batch]) -> tuple[LayerMetric, ...]:
-    """What grouping reads of a model besides its weights, by layer: made once for all counts and methods."""
+    """What grouping reads of a model besides its weights, by layer: made once for all counts and methods.
+
+    Values alone are shared in all layers where keys cannot be in one: with norms on queries and keys, with a
+    rotary embedding of a part of each head, or with one map for queries, keys and values.
+    """
     blocks = attention_blocks(whole)
-    scores = []
-    for block, found in zip(blocks, scores_of(whole, batches[0]), strict=True):
-        if found is None:
-            raise InvalidInput(
-                f"{block.name}: norms on queries and keys, or a rotary embedding of a part of each head, "
-                "forbid shared keys, and its module cannot hold fewer values than keys"
-            )
-        scores.append(found)
-    moments, grams = input_moments(whole, blocks, batches), rotary_grams(whole, blocks, batches, scores)
-    return tuple(map(LayerMetric, moments, scores, grams))
+    moments, found = input_moments(whole, blocks, batches), scores_of(whole, batches[0])
+    scores = [each for each in found if each is not None]
+    if len(scores) < len(blocks) or any(block.layout.groups is None for block in blocks):
+        return tuple(LayerMetric(each, None, None) for each in moments)
+    return tuple(map(LayerMetric, moments, scores, rotary_grams(whole, blocks, batches, scores)))
 
 
 def grouped(
@@ -68,12 +67,11 @@ def grouped(
     check_choice("method", method, METHODS)
     if not isinstance(given, Targets):
         whole, batches = prepared(whole), collected(given)
-        check_counts(attention_blocks(whole), kv_heads)
         given = targets_of(whole, attention_blocks(whole), batches)
     model = sharing_copy(whole)
     blocks = attention_blocks(model)
-    check_counts(blocks, kv_heads)
     metrics = metrics or metrics_of(whole, given.batches)
+    check_counts(blocks, metrics, kv_heads)
     orders = []
     for block, metric in zip(blocks, metrics, strict=True):
         shared = shared_heads(block, metric, kv_heads, method=method, choose=choose)
@@ -81,15 +79,15 @@ def grouped(
         orders.append(shared.order)
     if refit:
         refit_outputs(model, blocks, given)
-    _note_in_config(model, kv_heads)
+    _note_in_config(model, blocks[0].kv_heads)
     layers = tuple(SharedHeads.read(block, order) for block, order in zip(blocks, orders, strict=True))
     return Grouped(model, blocks, kv_heads, layers)
 
 
-def check_counts(blocks: Sequence[AttentionBlock], kv_heads: int) -> None:
+def check_counts(blocks: Sequence[AttentionBlock], metrics: Sequence[LayerMetric], kv_heads: int) -> None:
     """Refuse a number of key-value heads that some layer cannot have."""
-    for block in blocks:
-        check_count(block, kv_heads)
+    for block, metric in zip(blocks, metrics, strict=True):
+        check_count(block, kv_heads, values_only=metric.values_only)
 
 
 def refit_outputs(model: nn.Module, blocks: Sequence[AttentionBlock], targets: Targets) -> None:
@@ -111,7 +109,7 @@ def apply_grouping(whole: nn.Module, layers: Sequence[SharedHeads]) -> nn.Module
     if len(blocks) != len(layers):
         raise InvalidInput(f"grouping: expected weights for {len(blocks)} layers, got {len(layers)}")
     for block, shared in zip(blocks, layers, strict=True):
-        check_count(block, len(shared.keys))
+        check_count(block, len(shared.values), values_only=shared.values_only)
         shared.put_into(block)
     _note_in_config(model, len(layers[0].keys))
     return model

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
@@ -63,6 +63,11 @@ class SharedHeads:
             output_bias=block.output_bias(),
         )
 
+    @property
+    def values_only(self) -> bool:
+        """Whether several keys go with one value."""
+        return len(self.values) < len(self.keys)
+
     def put_into(self, block: AttentionBlock) -> None:
         """Change a layer in place."""
         block.share(self.keys, self.values, self.key_bias, self.value_bias, order=self.order)
@@ -74,12 +79,18 @@ class SharedHeads:
 class LayerMetric:
     """What the data of a layer look like.
 
+    - `scores`: how queries and keys meet; None where keys cannot be shared, so that values alone are.
     - `grams`: the overlaps of its key-value heads' keys, where these have rotary embeddings.
     """
 
     moments: InputMoments
-    scores: Scores
+    scores: Scores | None
     grams: Grams | None
+
+    @property
+    def values_only(self) -> bool:
+        """Whether keys stay as they are."""
+        return self.scores is None
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,9 +132,13 @@ class Layer:
             units=tuple(tuple(range(start, start + size)) for start in range(0, heads, size)),
         )
 
-    def groups(self, kv_heads: int, *, choose: bool) -> Groups:
+    def groups(self, kv_heads: int, *, choose: bool, values_only: bool = False) -> Groups:
         """Which heads are to share, by what the joint SVD of pairs loses; or neighbours."""
         units = self.units
+        if values_only:
+            if not choose:
+                return neighbours(units, kv_heads)
+            return alike_groups([Alike.of(self._of_values())], units, kv_heads)
         if len(units) % kv_heads:  # a key-value head has to be in two groups
             units = tuple((head,) for unit in units for head in unit)
         if not choose:
@@ -176,9 +191,9 @@ def shared_heads(
 
     - `choose`: which heads share, too; otherwise neighbours do.
     """
-    check_count(block, kv_heads)
+    check_count(block, kv_heads, values_only=metric.values_only)
     layer, way = Layer.of(block, metric), WAYS[method]
-    groups = layer.groups(kv_heads, choose=choose)
+    groups = layer.groups(kv_heads, choose=choose, values_only=metric.values_only)
     values = [
         grouped_values(
             layer.values[list(heads)],
@@ -188,27 +203,50 @@ def shared_heads(
         )
         for heads in groups
     ]
+    order = tuple(head for heads in groups for head in heads)
+    value_biased = block.biases(VALUE) is not None
+    carried, value_bias = without_bias_row(np.stack([value for value, _ in values]), biased=value_biased)
+    with_values: dict[str, Any] = {
+        "order": order,
+        "values": carried,
+        "value_bias": value_bias,
+        "output": np.concatenate([own for _, own in values]).reshape(-1, block.width),
+        "output_bias": block.output_bias(),
+    }
+    if metric.values_only:
+        return SharedHeads(**with_values, **_as_they_are(block, order))
     keys = [layer.shared_keys(heads, way) for heads in groups]
-    biased = [block.biases(which) is not None for which in (QUERY, KEY, VALUE)]
+    biased = [block.biases(which) is not None for which in (QUERY, KEY)]
     queries, query_bias = without_bias_row(np.concatenate([own for _, own in keys]), biased=biased[QUERY])
     shared, key_bias = without_bias_row(np.concatenate([key for key, _ in keys]), biased=biased[KEY])
-    carried, value_bias = without_bias_row(np.stack([value for value, _ in values]), biased=biased[VALUE])
-    return SharedHeads(
-        order=tuple(head for heads in groups for head in heads),
-        queries=queries,
-        keys=shared,
-        values=carried,
-        output=np.concatenate([own for _, own in values]).reshape(-1, block.width),
-        query_bias=query_bias,
-        key_bias=key_bias,
-        value_bias=value_bias,
-        output_bias=block.output_bias(),
-    )
+    return SharedHeads(**with_values, queries=queries, keys=shared, query_bias=query_bias, key_bias=key_bias)
 
 
-def check_count(block: AttentionBlock, kv_heads: int) -> None:
+def _as_they_are(block: AttentionBlock, order: Sequence[int]) -> dict[str, Any]:
+    """Queries in this order, and keys in that of their heads."""
+    heads, keys = list(order), [head // block.group_size for head in order[:: block.group_size]]
+
+    def taken(values: Rows | Biases | None, places: list[int]) -> Any:
+        return None if values is None else values[places]
+
+    return {
+        "queries": taken(block.weights(QUERY), heads),
+        "query_bias": taken(block.biases(QUERY), heads),
+        "keys": taken(block.weights(KEY), keys),
+        "key_bias": taken(block.biases(KEY), keys),
+    }
+
+
+def check_count(block: AttentionBlock, kv_heads: int, *, values_only: bool = False) -> None:
     """Refuse a number of key-value heads that a layer cannot have."""
     check_integer("kv_heads", kv_heads, at_least=1)
+    if values_only:
+        if block.kv_heads % kv_heads:
+            raise InvalidInput(
+                f"kv_heads: expected a divisor of the {block.kv_heads} keys of {block.name}, each of which "
+                f"stays as it is, got {kv_heads}"
+            )
+        return
     if block.heads % kv_heads or kv_heads > block.kv_heads:
         raise InvalidInput(
             f"kv_heads: expected a divisor of the {block.heads} heads of {block.name}, at most its "

@@ -8,6 +8,7 @@ from torch import nn
 
 from headcount.errors import InvalidInput
 from headcount.trained.batches import Batch, collected
+from headcount.trained.decoding import with_decoder_inputs
 from headcount.trained.discovery import fingerprint, prepared
 from headcount.trained.export.folder import check_free
 from headcount.trained.export.inputs import Inputs, read_inputs
@@ -20,7 +21,7 @@ from headcount.trained.projections import PROJECTIONS, Projections, read_project
 from headcount.trained.refitting import own_projections, refitted_projections
 from headcount.trained.regrouping import apply_grouping
 from headcount.trained.source import load_batches, load_model
-from headcount.trained.weights import file_of, read_weights, set_weights
+from headcount.trained.weights import Weights, file_of, read_weights, set_weights
 from headcount.validation import check_choice
 
 
@@ -39,14 +40,28 @@ class Shrinking:
         """The shrunk model of one solution, or the one with fewer key-value heads."""
         if solution == "grouped":
             return Smaller(self.whole, self._grouped(), self._inputs(), solution)
+        weights = self._distilled(solution)
         if solution not in self.made:
             self.made[solution] = self._projections(solution)
-        chosen = self.plan.solution(solution)
-        model = rebuilt(self.whole, chosen.kept, self.made[solution])
-        if chosen.recovered is not None and self.refit and self.batches is None:
-            file = self.folder / file_of(solution)
-            model = set_weights(model, read_weights(file, model=self.plan.model, kept=chosen.kept))
+        model = rebuilt(self.whole, self.plan.solution(solution).kept, self.made[solution])
+        model = model if weights is None else set_weights(model, weights)
         return Smaller(self.whole, model, self._inputs(), solution)
+
+    def _distilled(self, solution: Name) -> Weights | None:
+        """The distilled weights of a solution, where the plan or its folder has any.
+
+        A refit would leave them out, so it is refused as long as their file is there.
+        """
+        chosen, file = self.plan.solution(solution), self.folder / file_of(solution)
+        if chosen.recovered is None and not file.exists():
+            return None
+        if self.refit and self.batches is None:
+            return read_weights(file, model=self.plan.model, kept=chosen.kept)
+        option = "--no-refit" if not self.refit else "--data"
+        raise InvalidInput(
+            f"{option}: expected none with the distilled weights of {file.name}, which it would leave out: "
+            f"give neither to use them, or remove {file.name} and `recovered` from the plan"
+        )
 
     def _grouped(self) -> nn.Module:
         if self.plan.kv_heads is None:
@@ -55,10 +70,10 @@ class Shrinking:
                 "`headcount inspect --kv-heads` tries fewer"
             )
         layers = read_grouping(self.folder, model=self.plan.model)
-        if len(layers[0].keys) != self.plan.kv_heads:
+        if len(layers[0].values) != self.plan.kv_heads:
             raise InvalidInput(
-                f"plan: grouped: expected the {len(layers[0].keys)} key-value heads that {GROUPING} was made "
-                f"for, got {self.plan.kv_heads}; `headcount inspect --kv-heads` makes others"
+                f"plan: grouped: expected the {len(layers[0].values)} key-value heads that {GROUPING} was "
+                f"made for, got {self.plan.kv_heads}; `headcount inspect --kv-heads` makes others"
             )
         return apply_grouping(self.whole, layers)
 
@@ -106,7 +121,10 @@ def shrink(
         raise InvalidInput(f"--model: expected the model that {plan} is for, got none")
     whole = prepared(load_model(reference).cpu())
     found.check(fingerprint(whole), name=str(plan))
-    batches = None if data is None else collected(load_batches(data, model=reference, kind=_type_of(whole)))
+    batches = None
+    if data is not None:
+        given = collected(load_batches(data, model=reference, kind=_type_of(whole)))
+        batches = with_decoder_inputs(whole, given)
     folder = plan if plan.is_dir() else plan.parent
     shrinking = Shrinking(found, folder, whole, batches, refit)
     return written(found, shrinking.smaller, out, kind=kind, solution=solution, name="--out")

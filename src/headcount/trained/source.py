@@ -6,7 +6,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,10 +15,13 @@ from torch import Tensor, nn
 from headcount.errors import HeadcountError, InvalidInput
 from headcount.extras import needed
 from headcount.trained.batches import TEXT, Batch
+from headcount.trained.decoding import IGNORED
 from headcount.validation import expected, shown
 
+Line = TypeVar("Line")
+
 BATCH = 32
-TEXTS, LABELS = ("text", "sentence", "passage"), ("label", "labels")
+TEXTS, LABELS = ("text", "sentence", "passage"), ("label", "labels", "target")
 # Without any of these transformers makes up a tokenizer that knows no words.
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.txt", "vocab.json", "spiece.model")
 IDS = "input_ids"
@@ -223,10 +226,27 @@ def _lines(path: Path, model: str) -> list[Batch]:
     most = min(
         tokenizer.model_max_length, MAX_TOKENS, positions if isinstance(positions, int) else MAX_TOKENS
     )
-    return [
-        _called(f"DATA: {path}", _tokenized, tokenizer, lines[at : at + BATCH], most)
-        for at in range(0, len(lines), BATCH)
-    ]
+    lengths = _called(f"DATA: {path}", _lengths, tokenizer, lines, most)
+    return [_called(f"DATA: {path}", _tokenized, tokenizer, some, most) for some in _alike(lines, lengths)]
+
+
+def _lengths(tokenizer: Any, lines: Sequence[dict[str, Any]], most: int) -> list[int]:
+    """Tokens of each text."""
+    ids = tokenizer([line["text"] for line in lines], truncation=True, max_length=most)[IDS]
+    return [len(each) for each in ids]
+
+
+def _alike(lines: Sequence[Line], lengths: Sequence[int]) -> list[list[Line]]:
+    """Texts of like lengths together, since all of a batch are padded to its longest.
+
+    What is told for a sample, such as its cost, is told for the first batch: that of middling length.
+
+    >>> _alike(["aaa", "a", "aaaa", "aa"], [3, 1, 4, 2])
+    [['aaaa', 'aaa', 'aa', 'a']]
+    """
+    order = sorted(range(len(lines)), key=lambda place: -lengths[place])
+    some = [[lines[place] for place in order[at : at + BATCH]] for at in range(0, len(lines), BATCH)]
+    return [some.pop((len(some) - 1) // 2), *some]
 
 
 def _text_of(path: Path) -> str:
@@ -280,5 +300,14 @@ def _tokenized(tokenizer: Any, lines: Sequence[dict[str, Any]], most: int) -> Ba
         max_length=most,
         return_tensors="pt",
     )
-    labels = {"labels": torch.tensor([line["labels"] for line in lines])} if "labels" in lines[0] else {}
+    labels = {"labels": _labels(tokenizer, lines, most)} if "labels" in lines[0] else {}
     return {**batch, **labels, TEXT: [line["text"] for line in lines]}
+
+
+def _labels(tokenizer: Any, lines: Sequence[dict[str, Any]], most: int) -> Tensor:
+    """Numbers as they are; texts as tokens, with what no loss counts where they are padded."""
+    labels = [line["labels"] for line in lines]
+    if not all(isinstance(each, str) for each in labels):
+        return torch.tensor(labels)
+    found = tokenizer(text_target=labels, padding=True, truncation=True, max_length=most, return_tensors="pt")
+    return found[IDS].masked_fill(found["attention_mask"] == 0, IGNORED)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from headcount.trained.descent import Descent
-from headcount.trained.plan import LayerShape, Plan
+from headcount.trained.plan import SOLUTIONS, LayerShape, Name, Plan
+from headcount.trained.reselection import Reselected, places_again
 from headcount.trained.rise import Rise
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def layer_counts(counted: "Counted", plan: Plan) -> tuple[LayerCount, ...]:
     found = []
     for place, (shape, descent) in enumerate(zip(plan.layers, counted.layers, strict=True)):
         verdict = verdict_of(descent)
-        interval = interval_of(descent, counted.spreads[place])
+        interval = interval_of(descent, counted.reselected[place])
         others = plan.heads - shape.heads
         found.append(
             LayerCount(
@@ -83,11 +84,17 @@ def verdict_of(descent: Descent) -> Verdict:
     return "counted" if descent.place else "all are needed"
 
 
-def interval_of(descent: Descent, spread: float) -> tuple[int, int]:
+def interval_of(descent: Descent, reselected: Reselected) -> tuple[int, int]:
     """The heads of the model at both ends of the interval; the count is always one of them or between."""
-    first, last = descent.places_within(spread)
+    first, last = places_again(descent, reselected)
     heads = [sum(descent.way[place]) for place in (first, last, descent.place)]
     return min(heads), max(heads)
+
+
+def solution_interval(counted: "Counted", name: Name) -> tuple[int, int]:
+    """The heads of the model at both ends of the interval of a solution's count."""
+    place = -len(SOLUTIONS) + SOLUTIONS.index(name)
+    return interval_of(getattr(counted, name), counted.reselected[place])
 
 
 def worsening(measure: str) -> str:
@@ -100,7 +107,10 @@ def worsening(measure: str) -> str:
 
 
 def sentence_of(plan: Plan, counted: "Counted", layers: Sequence[LayerCount]) -> str:
-    """The answer for the whole model, and the layers that need the most of their heads."""
+    """The answer for the whole model, and the layers that need the most of their heads.
+
+    Of layers that need as many, those that come first are named.
+    """
     free = counted.free
     verdict = verdict_of(free)
     if verdict == "cannot tell":
@@ -114,12 +124,13 @@ def sentence_of(plan: Plan, counted: "Counted", layers: Sequence[LayerCount]) ->
     if verdict == "all are needed":
         return f"All {plan.heads} heads are needed at a tolerance of {plan.tolerance:g} ({plan.measure})."
     gone = plan.heads - plan.free.heads
-    known = [(layer.needed / layer.shape.heads, place) for place, layer in enumerate(layers) if layer.needed]
-    most = [place for _, place in sorted(known, reverse=True)[:MAX_TOLD]]
+    most, least = (plan.heads - kept for kept in solution_interval(counted, "free"))
+    known = [(-layer.needed / layer.shape.heads, place) for place, layer in enumerate(layers) if layer.needed]
+    hardest = [place for _, place in sorted(known)[:MAX_TOLD]]  # of equals the first
     parts = [
         f"layer {place} needs {layers[place].needed} of {layers[place].shape.heads} "
         f"[{layers[place].interval[0]}, {layers[place].interval[1]}]"
-        for place in sorted(most)
+        for place in sorted(hardest)
     ]
     alone = f"; alone, {', '.join(parts)}" if parts else ""
     solution, said = plan.free, f"the {changes_by(plan.measure)} {free.reported}"
@@ -127,7 +138,8 @@ def sentence_of(plan: Plan, counted: "Counted", layers: Sequence[LayerCount]) ->
         said += f", after distillation by {solution.recovered}"
     left = solution.recovered or free.reported
     beyond = ", though its upper bound there is above it" if left.high > plan.tolerance else ""
-    return f"{gone} of {plan.heads} heads can go: {said}, tolerance {plan.tolerance:g}{beyond}{alone}."
+    can_go = f"{gone} of {plan.heads} heads can go [{least}, {most}]"
+    return f"{can_go}: {said}, tolerance {plan.tolerance:g}{beyond}{alone}."
 
 
 def changes_by(measure: str) -> str:

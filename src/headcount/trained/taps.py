@@ -1,7 +1,7 @@
 """What the heads of a model put out, and what the whole model's layers write, at a draw of tokens."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 from headcount.errors import InvalidInput
 from headcount.trained.attention import AttentionBlock
-from headcount.trained.batches import Batch, called, real_tokens, size_of
+from headcount.trained.batches import Batch, called, part_of, real_tokens, size_of
 from headcount.trained.refit import Moments
 from headcount.trained.residual import first_tensor, residual_sources
 
 MAX_TOKENS = (
     30_000  # in all: more hardly change a fit, and what the whole model writes there is kept in memory
 )
-FOLDS = 5
+FOLDS = 10
 
 
 @dataclass(frozen=True)
@@ -27,16 +27,37 @@ class Drawn:
 
     - `wanted`: what the whole model's layer writes, and, where it is known, what it writes that into.
     - `scale`: the square root of what a token weighs, so that samples weigh alike.
+    - `tokens`: of each sample, drawn or not.
     """
 
     rows: Tensor
     folds: np.ndarray
     wanted: Tensor
     scale: Tensor
+    tokens: int
 
     def read(self, outputs: Tensor) -> Tensor:
         """The rows of these tokens."""
         return outputs.flatten(0, -2).index_select(0, self.rows)
+
+    def samples_of(self, folds: Collection[int]) -> list[int]:
+        """The samples of these folds."""
+        samples: np.ndarray = np.asarray(self.rows.cpu()) // self.tokens
+        return np.unique(samples[np.isin(self.folds, list(folds))]).tolist()
+
+    def only(self, samples: Sequence[int]) -> "Drawn":
+        """The tokens of these samples, when the batch holds no others."""
+        rows = np.asarray(self.rows.cpu())
+        kept = np.flatnonzero(np.isin(rows // self.tokens, samples))
+        moved = np.searchsorted(samples, rows[kept] // self.tokens) * self.tokens + rows[kept] % self.tokens
+        places = torch.from_numpy(kept).to(self.rows.device)
+        return Drawn(
+            torch.from_numpy(moved).to(self.rows.device),
+            self.folds[kept],
+            self.wanted[places],
+            self.scale[places],
+            self.tokens,
+        )
 
 
 @dataclass(frozen=True)
@@ -55,6 +76,21 @@ class Targets:
     def sources_in(self, model: nn.Module) -> list[nn.Module | None]:
         """These modules in a copy of the model."""
         return [None if name is None else model.get_submodule(name) for name in self.sources]
+
+    @property
+    def folds(self) -> list[int]:
+        """Those that hold samples."""
+        return sorted({int(fold) for drawn in self.drawn[0] for fold in np.unique(drawn.folds)})
+
+    def of_folds(self, folds: Collection[int]) -> "Targets":
+        """Of the samples of some folds, and no others."""
+        kept = [drawn.samples_of(folds) for drawn in self.drawn[0]]
+        there = [place for place, samples in enumerate(kept) if samples]
+        return replace(
+            self,
+            batches=[part_of(self.batches[place], kept[place]) for place in there],
+            drawn=tuple(tuple(layer[place].only(kept[place]) for place in there) for layer in self.drawn),
+        )
 
     def moments(
         self, layer: int, outputs: Sequence[Tensor], residuals: Sequence[Tensor | None]
@@ -104,19 +140,20 @@ def targets_of(
         for layer, written in enumerate(written_in(model, blocks, batch, sources)):
             block = blocks[layer]
             rows, of_rows = _draw(block, batch, written.shape, own_folds, per_sample, random)
-            drawn[layer].append(_taken(written, rows, of_rows, tokens=int(np.prod(written.shape[1:-1]))))
+            drawn[layer].append(_taken(written, rows, of_rows, samples=size_of(batch)))
     names = {module: name for name, module in model.named_modules()}
     paths = tuple(None if source is None else names[source] for source in sources)
     return Targets(tuple(blocks), batches, tuple(map(tuple, drawn)), paths)
 
 
-def _taken(wanted: Tensor, rows: np.ndarray, folds: np.ndarray, *, tokens: int) -> Drawn:
+def _taken(wanted: Tensor, rows: np.ndarray, folds: np.ndarray, *, samples: int) -> Drawn:
     """The rows of a batch, each weighed by one over those of its sample."""
-    samples = rows // tokens
-    scale = np.bincount(samples)[samples, None] ** -0.5
+    tokens = int(np.prod(wanted.shape[:-1])) // samples
+    of_rows = rows // tokens
+    scale = np.bincount(of_rows)[of_rows, None] ** -0.5
     places = torch.from_numpy(rows).to(wanted.device)
     taken = wanted.flatten(0, -2).index_select(0, places)
-    return Drawn(places, folds, taken, torch.from_numpy(scale).to(wanted.device))
+    return Drawn(places, folds, taken, torch.from_numpy(scale).to(wanted.device), tokens)
 
 
 def written_in(

@@ -66,7 +66,7 @@ def read_weights(path: Path | str, *, model: str, kept: Kept) -> Weights:
     for part, value in wanted.items():
         if described.get(part) != value:
             raise InvalidInput(
-                f"{path}: expected weights for this plan, got those of another ({part}: "
-                f"{described.get(part, 'none')})"
+                f"{path}: expected weights distilled for this plan, got those of another ({part}: "
+                f"{described.get(part, 'none')}); remove the file to do without"
             )
     return weights

@@ -24,6 +24,7 @@ from headcount.trained.linear import is_transposed
 
 MODULE = "modeling_shrunk"
 COUNTS = "attention_head_counts"
+VALUES_REPEATED = "Values are fewer than keys: each is repeated before attention, and cached as repeated."
 LINEAR, TRANSPOSED = (
     (
         "from torch import nn",
@@ -42,6 +43,16 @@ ADAPTED = {
     ),
 }
 IMPORTED = {T5.name: ("from transformers.models.t5.modeling_t5 import T5LayerSelfAttention",)}
+# The same as `few_values` has, in the words of one file.
+REPEATED = '''
+
+def repeated(linear, _, made):
+    """Few values, each for several keys."""
+    heads, head_dim = linear.value_numbers
+    before, values = made.split([made.shape[-1] - heads * head_dim, heads * head_dim], dim=-1)
+    often = values.unflatten(-1, (heads, head_dim)).repeat_interleave(linear.value_repeats, dim=-2)
+    return torch.cat([before, often.flatten(-2)], dim=-1)
+'''
 BELOW = {
     T5.name: '''
 
@@ -51,7 +62,7 @@ def own_position_bias(attention, arguments, named):
 '''
 }
 ABOVE = '            above = self.get_submodule(path.rpartition(".")[0])\n'
-FILE = '''"""{base} whose layers have the heads that config.json lists: [heads, key-value heads]."""
+FILE = '''"""{base} whose layers have the heads that config.json lists: [{listed}]."""
 
 {imports}
 
@@ -59,7 +70,7 @@ FILE = '''"""{base} whose layers have the heads that config.json lists: [heads, 
 class {name}({base}):
     def __init__(self, config, *arguments, **named):
         super().__init__(config, *arguments, **named)
-        for path, (heads, kv_heads) in config.{counts}.items():
+        for path, ({listed_names}) in config.{counts}.items():
             attention = self.get_submodule(path)
 {above}            joined, shared = heads * attention.{head_dim}, kv_heads * attention.{head_dim}
 {lines}
@@ -75,7 +86,8 @@ def write(smaller: Smaller, folder: Path) -> Loading:
     """Config, weights, and the class that they are loaded with."""
     made = transformers_class("code", smaller.whole)
     name, model = f"Shrunk{made.__name__}", smaller.model
-    source = source_of(made.__name__, name, smaller.blocks, grouped=smaller.grouped)
+    few_values = smaller.values_only
+    source = source_of(made.__name__, name, smaller.blocks, grouped=smaller.grouped, few_values=few_values)
     (folder / f"{MODULE}.py").write_text(source, encoding="utf-8")
     with no_bars():
         model.save_pretrained(folder)
@@ -85,7 +97,10 @@ def write(smaller: Smaller, folder: Path) -> Loading:
         {
             "architectures": [name],
             "auto_map": dict.fromkeys(autos, f"{MODULE}.{name}"),
-            COUNTS: {block.name: [block.heads, block.kv_heads] for block in smaller.blocks},
+            COUNTS: {
+                block.name: [block.heads, block.kv_heads, *([block.value_heads] if few_values else [])]
+                for block in smaller.blocks
+            },
         },
     )
     with no_bars():
@@ -97,26 +112,34 @@ def write(smaller: Smaller, folder: Path) -> Loading:
             f'model = {autos[0]}.from_pretrained("{{folder}}", trust_remote_code=True)',
         ),
         "transformers",
-        (f"The folder's {MODULE}.py, which `trust_remote_code` runs, sets the counts of every layer.",),
+        (
+            f"The folder's {MODULE}.py, which `trust_remote_code` runs, sets the counts of every layer.",
+            *([VALUES_REPEATED] if few_values else []),
+        ),
     )
 
 
-def source_of(base: str, name: str, blocks: Sequence[AttentionBlock], *, grouped: bool) -> str:
+def source_of(
+    base: str, name: str, blocks: Sequence[AttentionBlock], *, grouped: bool, few_values: bool
+) -> str:
     """A subclass of an architecture with attention of these counts, and key-value heads if it is grouped."""
     layout = _one_layout(blocks)
     linear, resized = TRANSPOSED if is_transposed(blocks[0].output) else LINEAR
-    lines = _lines(layout, grouped=grouped)
+    lines = _lines(layout, grouped=grouped, few_values=few_values)
     imports = [linear, f"from transformers import {base}", *IMPORTED.get(layout.name, ())]
+    counts = ("heads", "key-value heads", *(("values",) if few_values else ()))
     return FILE.format(
+        listed=", ".join(counts),
+        listed_names=", ".join(each.replace("key-value", "kv").replace(" ", "_") for each in counts),
         base=base,
         name=name,
-        imports="\n".join(imports),
+        imports="\n".join(["import torch", *imports] if few_values else imports),
         counts=COUNTS,
         head_dim=layout.head_dim,
         above=ABOVE if any("above" in line for line in lines) else "",
         lines="\n".join(" " * 12 + line for line in lines),
         resized=resized,
-        below=BELOW.get(layout.name, ""),
+        below=BELOW.get(layout.name, "") + REPEATED * few_values,
     )
 
 
@@ -130,12 +153,14 @@ def _one_layout(blocks: Sequence[AttentionBlock]) -> Layout:
     return layout
 
 
-def _lines(layout: Layout, *, grouped: bool) -> list[str]:
+def _lines(layout: Layout, *, grouped: bool, few_values: bool) -> list[str]:
     """What changes in one attention module."""
+    of_values = f"values * attention.{layout.head_dim}" if few_values else "shared"
     if len(layout.projections) == 1:
-        changes = [(layout.projections[0], "outputs=joined + 2 * shared")]
+        size = f"shared + {of_values}" if few_values else "2 * shared"
+        changes = [(layout.projections[0], f"outputs=joined + {size}")]
     else:
-        sizes = "joined", "shared", "shared"
+        sizes = "joined", "shared", of_values
         changes = [(path, f"outputs={size}") for path, size in zip(layout.projections, sizes, strict=True)]
     changes.append((layout.output, "inputs=joined"))
     places = [(_place(path), size) for path, size in changes]
@@ -145,6 +170,13 @@ def _lines(layout: Layout, *, grouped: bool) -> list[str]:
     lines += [f"attention.{each} = joined" for each in layout.joined]
     if layout.groups is not None and grouped:
         lines.append(f"attention.{layout.groups} = heads // kv_heads")
+    if few_values:
+        last = _place(layout.projections[-1])
+        lines += [
+            f"{last}.value_numbers = values, attention.{layout.head_dim}",
+            f"{last}.value_repeats = kv_heads // values",
+            f"{last}.register_forward_hook(repeated)",
+        ]
     return [*lines, *ADAPTED.get(layout.name, ())]
 
 

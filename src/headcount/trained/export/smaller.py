@@ -51,6 +51,11 @@ class Smaller:
         """What it makes of the inputs."""
         return outputs_of(self.model, self.inputs)
 
+    @property
+    def values_only(self) -> bool:
+        """Whether values are fewer than keys."""
+        return any(block.value_repeats > 1 for block in self.blocks)
+
     def check(self, kind: str, load: Callable[[], nn.Module]) -> None:
         """Refuse a kind whose model, read back, fails or does something else."""
         try:

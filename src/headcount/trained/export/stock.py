@@ -47,6 +47,12 @@ class Counts:
 def write(smaller: Smaller, folder: Path) -> Loading:
     """Config and weights; one line where the config cannot hold the counts."""
     made = transformers_class("stock", smaller.whole)
+    if smaller.values_only:
+        keys, values = smaller.blocks[0].kv_heads, smaller.blocks[0].value_heads
+        raise CannotHold(
+            f"stock: expected as many values as keys, {keys}, the only number that "
+            f"{type(smaller.whole.config).__name__} can hold, got {values}"
+        )
     counts = _alike(smaller)
     model: Any = smaller.model
     found = _config_with(model, counts)
