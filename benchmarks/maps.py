@@ -47,6 +47,8 @@ def main() -> None:
     parser.add_argument("--unlearnt", action="store_true", help="the smaller rate of what should be learnt")
     parser.add_argument("--part", metavar="K/N", help="every N-th pack from the K-th on, in FOLDER/part-K")
     chosen = parser.parse_args()
+    if chosen.part and chosen.train is None:
+        parser.error("--part: expected --train FOLDER beside it")
     folders = list(chosen.folders)
     if chosen.train is not None:
         items = [MAPS[chosen.only]] if chosen.only else list(MAPS.values())
@@ -61,6 +63,8 @@ def main() -> None:
         missing = [trial for trial in dict.fromkeys(trials) if trial.id not in known]
         if chosen.part:
             place, parts = (int(number) for number in chosen.part.split("/"))
+            if not 1 <= place <= parts:
+                parser.error(f"--part: expected K/N with K from 1 to N, got {chosen.part}")
             sweep(dealt(missing, place, parts), chosen.train / f"part-{place}")
             return
         sweep(missing, chosen.train)

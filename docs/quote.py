@@ -24,7 +24,17 @@ from quoted_in_short import in_short
 from quoted_items import ALL_ITEMS, known_rows, reproduced, rows_of
 from quoted_open import OPEN, answers_of, cells_of_open, one_head, open_in_short, rescaled, tournament
 from quoted_reversal import reversal_grids
-from quoted_shape import beyond, cells_of, deep_collisions, exceptions, laws, map_rows, plain_panels, shapes
+from quoted_shape import (
+    at_the_limit,
+    beyond,
+    cells_of,
+    deep_collisions,
+    exceptions,
+    laws,
+    map_rows,
+    plain_panels,
+    shapes,
+)
 from quoted_theory import built, collisions, constructions, density, heads_needed, rates
 from quoted_trained import minilm, minilm_shares, minilm_way
 from quoting import NOT_RUN, RESULTS, ROOT, read_json, table
@@ -87,10 +97,8 @@ QUOTES: dict[str, Callable[[], str]] = {
         f"suite_{name.replace('-', '_')}": partial(suite, name)
         for name in ("before-cpu", "mending-cpu", "held-out-cpu", "held-out")
     },
-    **{
-        quote.__name__: quote
-        for quote in (laws, beyond, exceptions, shapes, deep_collisions, minilm, minilm_way, minilm_shares)
-    },
+    **{quote.__name__: quote for quote in (laws, beyond, at_the_limit, exceptions, shapes, deep_collisions)},
+    **{quote.__name__: quote for quote in (minilm, minilm_way, minilm_shares)},
     **{quote.__name__: quote for quote in (grouping, planted_heads, promise)},
     **{
         quote.__name__: quote

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 
 import pandas as pd
 from quoted_theory import promised
@@ -11,7 +12,7 @@ from quoting import NOT_RUN, RESULTS, read_json, table, verdict_table
 from headcount.report.map_panel import MapPanel
 from headcount.reproduce.item import MAPS
 from headcount.reproduce.maps.cell import LENGTH, WIDTH
-from headcount.reproduce.maps.judging import place
+from headcount.reproduce.maps.judging import LEARNT, Law, agreement, place
 from headcount.reproduce.page import columns, written
 from headcount.reproduce.recipe import FULL
 from headcount.results.numbers import scientific
@@ -36,12 +37,14 @@ def cells_of(name: str) -> str:
 def laws() -> str:
     """Of every law how many judged cells agree with it, and with its rivals."""
     rows = []
-    for panel in panels():
-        right, of = panel.agreement.get(panel.rival, (0, 0))
-        others = {rival: found for rival, found in panel.agreement.items() if rival != panel.rival}
+    for law, cells in cells_by_law():
+        agree = agreement(cells)
+        right, of = agree.get(law.rival, (0, 0))
+        others = {rival: found for rival, found in agree.items() if rival != law.rival}
         beside = "; ".join(f"{rival}: {found[0]}" for rival, found in others.items()) or "–"
-        rows.append((panel.title, of, f"**{right}**", beside, len(panel.table) - of))
-    names = ("law", "judged cells", "agree", "of these agree with rivals", "not clear")
+        unclear = [(cells["verdict"] == word).sum() for word in ("cannot tell", "not judged")]
+        rows.append((law.title, of, f"**{right}**", beside, *unclear))
+    names = ("law", "judged", "agree", "of these agree with rivals", "cannot tell", "not judged")
     return table(names, rows) if rows else NOT_RUN
 
 
@@ -98,49 +101,66 @@ def beyond() -> str:
     A law by which none of them is learnt, nor half-way, has one row; others have one for each L and h.
     """
     rows = []
-    for panel in panels():
-        cells = pd.DataFrame(
-            [
-                {**row, "typical": place(row["median"], row["enough"], row["too_few"])}
-                for row in panel.table.to_dict(orient="records")
-                if row["dimension"] == row["predicted"][panel.rival] + 1 and row["verdict"] != "not judged"
-            ]
-        )
-        if cells.empty:
+    for law, cells in cells_by_law():
+        chosen = judged_at(law, cells, 1)
+        if chosen.empty:
             continue
-        sharp = (cells["verdict"] == "not learnt").all()
-        groups = [(("all", "all"), cells)] if sharp else cells.groupby(["layers", "heads"])
+        sharp = (chosen["verdict"] == "not learnt").all()
+        groups = [(("all", "all"), chosen)] if sharp else chosen.groupby(["layers", "heads"])
         for shape, group in groups:
             counts = [(group["verdict"] == word).sum() for word in ("not learnt", "cannot tell", "learnt")]
             lowest = (f"{group[column].min():.2f}" for column in ("p", "typical"))
-            rows.append((panel.title, *shape, *counts, *lowest))
+            rows.append((law.title, *shape, *counts, *lowest))
     names = ("law", "L", "h", "not learnt", "cannot tell", "learnt", "lowest p", "lowest p of a median")
     return table(names, rows)
+
+
+def at_the_limit() -> str:
+    """Cells with just the D that the law grants: how many were learnt by the best member, and the median."""
+    rows = []
+    for law, cells in cells_by_law():
+        chosen = judged_at(law, cells, 0)
+        if len(chosen):
+            learnt = [sum(chosen[column] < LEARNT) for column in ("p", "typical")]
+            rows.append((law.title, len(chosen), *learnt, f"{chosen['typical'].max():.2f}"))
+    return table(("law", "cells", "best learnt", "median learnt", "highest p of a median"), rows)
 
 
 def exceptions() -> str:
     """Judged cells that came out otherwise than their law says, by name."""
     rows = []
-    for panel in panels():
-        for row in panel.table.to_dict(orient="records"):
-            granted = row["predicted"][panel.rival]
+    for law, cells in cells_by_law():
+        for row in cells.to_dict(orient="records"):
+            granted = row["predicted"][law.rival]
             if row["verdict"] == ("not learnt" if row["dimension"] <= granted else "learnt"):
-                rows.append((panel.title, row["cell"], granted, row["verdict"], f"{row['p']:.2f}"))
+                rows.append((law.title, row["cell"], granted, row["verdict"], f"{row['p']:.2f}"))
     return table(("law", "cell", "grants", "verdict", "p"), rows)
 
 
-def panels() -> Iterator[MapPanel]:
-    """The panels of all maps."""
+def judged_at(law: Law, cells: pd.DataFrame, above: int) -> pd.DataFrame:
+    """The judged cells with so many D more than the law grants, with the p of their median member."""
+    rows = [
+        {**row, "typical": place(row["median"], row["enough"], row["too_few"])}
+        for row in cells.to_dict(orient="records")
+        if row["dimension"] == row["predicted"][law.rival] + above and row["verdict"] != "not judged"
+    ]
+    return pd.DataFrame(rows)
+
+
+def cells_by_law() -> Iterator[tuple[Law, pd.DataFrame]]:
+    """Every law with its cells, those of each map one after the other."""
     for name, item in MAPS.items():
-        frame = map_rows(name)
-        for panel in item.panels(frame) if len(frame) else ():
-            assert isinstance(panel, MapPanel)
-            yield panel
+        cells = item.table(map_rows(name))
+        for law in import_module(f"headcount.reproduce.maps.{name}").LAWS:
+            of_law = cells[cells["family"].isin(law.families)]
+            if len(of_law):
+                yield law, of_law
 
 
 def plain_panels() -> Iterator[MapPanel]:
     """Laws 3 and 4 over the plain cells: one width, one length, the usual steps."""
-    for panel in panels():
+    for panel in MAPS["depth"].panels(map_rows("depth")):
+        assert isinstance(panel, MapPanel)
         cells = panel.table
         usual = (cells["width"] == WIDTH) & (cells["length"] == LENGTH) & (cells["steps"] == 1)
         if panel.title[:1] in "34":

@@ -122,10 +122,11 @@ def map_rows(panel: MapPanel) -> Iterator[tuple[str, ...]]:
 
 def _shape(row: Mapping[Hashable, Any]) -> str:
     """A cell in few words: what differs from the usual is said, the rest is not."""
-    shared = f" kv={row['kv_heads']} n={row['head_dim']}" if row["kv_heads"] != row["heads"] else ""
-    numbers = f" n={row['head_dim']}" if not shared and row["layers"] == 1 else ""
+    shared = f" kv={row['kv_heads']}" if row["kv_heads"] != row["heads"] else ""
+    wide = row["heads"] * row["head_dim"] == row["width"] and row["layers"] > 1
+    numbers = "" if wide and not shared else f" n={row['head_dim']}"
     extra = [
-        f"L={row['layers']} h={row['heads']}{shared or numbers}",
+        f"L={row['layers']} h={row['heads']}{shared}{numbers}",
         f"E={row['width']}",
         *([f"T={row['length']}"] if row["length"] != 16 else []),
         *([f"{row['steps']}× steps"] if row["steps"] != 1 else []),

@@ -44,7 +44,7 @@ class PlanAnswer:
         learnt = (
             f"trained models of such a shape would reach D = {reach.trained} (a guess by extrapolation)"
             if self.own.guessed
-            else f"trained models of such a shape reached D = {reach.trained} as a rule"
+            else f"the best trained models of such a shape reached D = {reach.trained}"
         )
         exist = f"weights exist for D up to {reach.constructed}"
         if self.dimension is None:

@@ -22,11 +22,17 @@ Reading = Literal["last", "every", "last token"]
 Mask = Literal["full", "causal", "window"]
 Evidence = Literal["proven", "constructed", "mapped", "guessed"]
 
-# How far the maps go (reproduce/maps): D, and layers by how the model is read.
+# How far the maps go (reproduce/maps): D, and the most heads of one, two ... layers, by how a model is read.
 MAPPED_DIMENSION = 10
-MAPPED_LAYERS: dict[Reading, int] = {"last": 4, "every": 4, "last token": 3}
-MAPPED_READINGS = (("last", "full"), ("every", "full"), ("last token", "causal"))
-MAPPED_SHARED, MAPPED_SHARED_LAYERS = 6, 2  # with fewer key-value heads than heads
+MAPPED_HEADS: dict[tuple[Reading, Mask], tuple[int, ...]] = {
+    ("last", "full"): (12, 4, 3, 2),
+    ("every", "full"): (12, 4, 3, 2),
+    ("last token", "causal"): (2, 2, 2),
+}
+# The heads of two layers that see positions, with a network or (decoders) without; and with a network alone.
+MAPPED_SIGHTED: dict[Reading, tuple[int, ...]] = {"last": (1, 3), "every": (1, 3), "last token": (1, 2)}
+MAPPED_BY_CONTENT: dict[Reading, tuple[int, ...]] = {"last": (1,), "every": (1,), "last token": ()}
+MAPPED_SHARED, MAPPED_SHARED_HEADS = 6, (12, 2)  # D and heads with fewer key-value heads than heads
 LARGEST = 10_000  # layers, heads or numbers: beyond any model
 
 
@@ -84,6 +90,8 @@ class Shape:
             check_integer("width", self.width, at_least=1)
         if self.heads % self.kv_heads:
             raise expected("kv_heads", f"a divisor of heads = {self.heads}", self.kv_heads)
+        for name in ("positions", "feedforward"):
+            check_choice(name, getattr(self, name), (True, False))
         check_choice("reading", self.reading, get_args(Reading))
         check_choice("mask", self.mask, get_args(Mask))
 
@@ -132,11 +140,18 @@ def capacity(
 
 def _is_mapped(shape: Shape, trained: int) -> bool:
     """Whether the maps have cells of such shapes, up to this D."""
-    if (shape.reading, shape.mask) not in MAPPED_READINGS or trained > MAPPED_DIMENSION:
+    most = MAPPED_HEADS.get((shape.reading, shape.mask), ())
+    if trained > MAPPED_DIMENSION or shape.layers > len(most) or shape.heads > most[shape.layers - 1]:
         return False
-    if shape.kv_heads == shape.heads:
-        return shape.layers <= MAPPED_LAYERS[shape.reading]
-    return shape.reading != "last token" and shape.layers <= MAPPED_SHARED_LAYERS and trained <= MAPPED_SHARED
+    shared = shape.kv_heads != shape.heads
+    if shape.positions or shape.feedforward:
+        heads = MAPPED_SIGHTED[shape.reading] if shape.positions else MAPPED_BY_CONTENT[shape.reading]
+        with_network = shape.reading != "last token" or not shape.feedforward
+        return shape.layers == 2 and shape.heads in heads and with_network and not shared
+    if not shared:
+        return True
+    enough = shape.layers <= len(MAPPED_SHARED_HEADS) and shape.heads <= MAPPED_SHARED_HEADS[shape.layers - 1]
+    return enough and shape.reading != "last token" and trained <= MAPPED_SHARED
 
 
 def schedule(shape: Shape, dimension: int) -> tuple[LayerWork, ...] | None:

@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -171,6 +172,40 @@ def test_the_capacity_of_a_shape_is_what_the_committed_maps_show():
         if row["steps"] == 1 and row["dimension"] == found.trained:
             assert found.behind_trained == "mapped", row["cell"]
     assert otherwise == [("last: L=3 h=3 n=8 E=24, max_sum D=10 d=10, T=64", 0.31)]
+
+
+DECODERS = ("last token", "causal", "decoder")
+SIGHTS = {
+    "": {},
+    "positions": {"positions": True},
+    "feed-forward": {"feedforward": True},
+    "positions and feed-forward": {"positions": True, "feedforward": True},
+}
+
+
+def test_only_what_has_cells_is_called_mapped():
+    """Every shape of so many layers and heads is asked for; none that is called mapped may lack members."""
+    asked = {
+        (cell.family, cell.layers, cell.heads)
+        for name in MAPS
+        for cell in MAPS[name].cells(FULL).values()
+        if cell.name in set(committed(name)["cell"])
+    }
+    one_layer = {heads for family, layers, heads in asked if layers == 1 and family != "decoder"}
+    for reading, mask, family in (("last", "full", "last"), ("every", "full", "every"), DECODERS):
+        for layers, heads, sight in product(range(1, 6), range(1, 16), SIGHTS):
+            found = capacity(
+                layers=layers,
+                heads=heads,
+                head_dim=heads * layers,
+                reading=reading,
+                mask=mask,
+                **SIGHTS[sight],
+            )
+            if found.behind_trained == "mapped":
+                own = f"{family}, {sight}" if sight else family
+                known = layers == 1 and family != "decoder" and heads in one_layer
+                assert known or (own, layers, heads) in asked, (own, layers, heads)
 
 
 @cache

@@ -168,10 +168,18 @@ def sighted_cells() -> list[Cell]:
     return cells
 
 
-def sighted_frontier_cells() -> list[Cell]:
-    """Those at the limit without sight, and at what weights exist for: with more steps, and wider."""
+def further_frontier_cells() -> list[Cell]:
+    """Of pre-norm, of other tasks and of what sees more: the limit with more steps, and wider.
+
+    What sees more is asked at the limit without sight, and at what weights exist for.
+    """
     cells = sighted_cells()
-    frontier = [
+    others = {
+        GATHERING: [*normed_cells(), *other_task_cells("every")],
+        CONJECTURE: other_task_cells("last"),
+    }
+    frontier = [cell for rival, found in others.items() for cell in at_the_limit(found, rival)]
+    frontier += [
         cell
         for rival in (CONJECTURE, GATHERING, WEIGHTS)
         for cell in at_the_limit(cells, rival)
@@ -206,7 +214,7 @@ def cells(recipe: Recipe) -> dict[str, Cell]:
     return named(
         [
             cell
-            for part in (one_layer_cells(), *both, normed_cells(), sighted_cells(), sighted_frontier_cells())
+            for part in (one_layer_cells(), *both, normed_cells(), sighted_cells(), further_frontier_cells())
             for cell in part
         ]
     )

@@ -127,11 +127,11 @@ def stacked_cells() -> list[Cell]:
 
 
 def frontier_cells() -> list[Cell]:
-    """Cells at what their law grants and one beyond it; of one layer those with as many heads as D."""
-    one = [cell for cell in (*independent_cells(), *dependent_cells()) if cell.heads == cell.dimension]
+    """Cells at what their law grants and one beyond it, of one layer and of two."""
     two = {law.rival: law.families for law in LAWS if law.rival in (SCHEDULE, SUMS)}
     return [
-        *at_the_limit(one, SPANS),
+        *at_the_limit(independent_cells(), NUMBERS),
+        *at_the_limit(dependent_cells(), SPANS),
         *(
             cell
             for rival, families in two.items()
