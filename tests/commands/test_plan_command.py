@@ -49,7 +49,7 @@ def test_the_first_line_is_the_answer_and_all_fits_80_columns(answered):
     assert shown.startswith("D = 4 takes 4 heads in 1 layer, 2 heads in 2 layers or 1 head in 4 layers.\n")
     assert max(map(len, shown.splitlines())) <= 80
     words = " ".join(shown.split())
-    assert "constructed: weights exist." in words and "trained: what trained models" in words
+    assert "constructed: weights exist." in words and "trained: what the best of" in words
     (depth,) = plan(4, layers=[2])
     cost = depth.trained.costs
     assert re.search(rf"2 × 2 × 1 × 64 +{cost.parameters:,} +{cost.multiply_adds:,} +{cost.cache:,} ", shown)
