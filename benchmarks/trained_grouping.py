@@ -15,12 +15,13 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import trained_models
 import transformers
 from recording import RESULTS, about, parser_of, write_json
 from torch import Tensor, nn
@@ -36,7 +37,7 @@ from headcount.trained.taps import targets_of
 HEADS, LAYERS, WIDTH = 8, 4, 64
 KV_HEADS = (4, 2, 1)
 CALIBRATION, TESTED = 512, 5_000
-VOCABULARY, LENGTH, HELD_OUT = 2_000, 40, 2_000
+VOCABULARY, LENGTH = 2_000, 40
 Batch = dict[str, Tensor]
 
 
@@ -102,18 +103,7 @@ def images(folder: Path) -> Case:
 
 def passages(folder: Path) -> Case:
     """Passages of MS MARCO, rare words left out as unknown."""
-    with np.load(folder / "msmarco_tokens.npz") as archive:
-        tokens, starts = archive["p_tok"].astype(np.int64), archive["p_off"]
-    common = np.argsort(-np.bincount(tokens), kind="stable")[: VOCABULARY - 1]
-    number = np.zeros(tokens.max() + 1, np.int64)
-    number[common] = np.arange(1, VOCABULARY)
-    rows = [
-        number[tokens[start : start + LENGTH]]
-        for start, end in pairwise(starts.tolist())
-        if end - start >= LENGTH
-    ]
-    ids = torch.from_numpy(np.random.default_rng(0).permutation(np.stack(rows)))
-    train, test = ids[:-HELD_OUT], ids[-HELD_OUT:]
+    train, test = trained_models.passages(folder, vocabulary=VOCABULARY, length=LENGTH)
 
     def batches(x: Tensor, size: int = 64) -> list[Batch]:
         return [{"input_ids": x[at : at + size]} for at in range(0, len(x), size)]

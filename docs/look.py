@@ -23,9 +23,9 @@ PATIENCE = 120_000  # milliseconds, of a machine that has much else to do
 
 def problems(page: Page, path: Path, width: int, pictures: Path | None) -> Iterator[str]:
     """What is wrong with a page at this width."""
-    told: list[str] = []
-    page.on("console", lambda message: told.append(f"{message.type}: {message.text}"))
-    page.on("pageerror", lambda error: told.append(str(error)))
+    reported: list[str] = []
+    page.on("console", lambda message: reported.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: reported.append(str(error)))
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(path.as_uri())
@@ -36,7 +36,7 @@ def problems(page: Page, path: Path, width: int, pictures: Path | None) -> Itera
     if pictures is not None:
         name = path.relative_to(SITE).with_suffix("").as_posix().replace("/", "-")
         page.screenshot(path=pictures / f"{name}-{width}.png")
-    yield from (*told, *(f"asks for {url}" for url in asked if not url.startswith(HERE)))
+    yield from (*reported, *(f"asks for {url}" for url in asked if not url.startswith(HERE)))
 
 
 def search_finds(page: Page) -> Iterator[str]:

@@ -32,7 +32,7 @@ def width_or_heads() -> str:
             "Between corners it is the width, mostly; whether that survives its controls is not known yet."
         )
     else:
-        answer = "Whether it is the heads or the width cannot be told."
+        answer = "Whether it is the heads or the width is undecided."
     others = {-1: "in {} heads did", 0: "{} cannot tell"}
     rest = "".join(f"; {said.format(signs.count(sign))}" for sign, said in others.items() if sign in signs)
     lines = [

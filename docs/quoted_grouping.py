@@ -34,13 +34,13 @@ def _cell(model: dict[str, Any], kv_heads: int, method: str, refit: bool) -> str
 
 
 def _about(found: dict[str, Any]) -> str:
-    told = ";\n".join(
+    lines = ";\n".join(
         f"{name}: {model['measure']} on {model['test_samples']:,} samples; the whole one has {_whole(model)}"
         for name, model in found["models"].items()
     )
     some = next(iter(found["models"].values()))
     return (
-        f"{told}.\n± 95%, paired. Both have {some['layers']} layers of {some['heads']} heads of "
+        f"{lines}.\n± 95%, paired. Both have {some['layers']} layers of {some['heads']} heads of "
         f"{some['head_dim']} numbers and were trained for about two minutes;\n"
         f"{some['calibration_samples']} samples without labels gave moments and refits. ({found['machine']}.)"
     )

@@ -56,7 +56,7 @@ def _counted(where: str, *, few: bool) -> tuple[bool | None, str]:
         for verdict in change_with_length(frame, enough=enough)
         if ("does not grow" in verdict.claim) != few
     ]
-    rest = f", {held.count(None)} cannot be told" if None in held else ""
+    rest = f", {held.count(None)} undecided" if None in held else ""
     return _all(held), f"{held.count(True)} of {len(held)} exponents{rest}"
 
 

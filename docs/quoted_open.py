@@ -66,7 +66,7 @@ def _all(held: list[bool | None]) -> bool | None:
 def _counted(held: list[bool | None]) -> str:
     if not held:
         return "not trained yet"
-    rest = f", {held.count(None)} cannot be told" if None in held else ""
+    rest = f", {held.count(None)} undecided" if None in held else ""
     return f"{held.count(True)} of {len(held)}{rest}"
 
 

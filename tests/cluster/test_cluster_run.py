@@ -249,5 +249,6 @@ def test_ray_on_this_machine_ends_with_a_killed_driver(place: Place) -> None:
         sweep.popen.kill()
         sweep.popen.wait()
         alone.until_nothing_runs()
+        assert shards(out), "what was finished before is kept"
     finally:
         alone.clear()

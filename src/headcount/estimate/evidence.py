@@ -1,6 +1,6 @@
 """The estimate of a trained study: the verdict of its curves, adjusted for the other evidence.
 
-Tokens that matter and pairs that collide may widen an interval or say that nothing can be told. None of them
+Tokens that matter and pairs that collide may widen an interval or leave the result undecided. None of them
 overrides a large fall of the curves.
 """
 
@@ -123,7 +123,7 @@ def budget_of(study: Study, minutes: float | None) -> Budget | None:
 
 
 def adjust_for_budget(found: Estimate, study: Study, early: Estimate) -> Estimate:
-    """What can be told with less training than usual, by the rules that hold for all of it.
+    """What can be estimated with less training than usual, by the rules that hold for all of it.
 
     D is only reported once its neighbours are trained and D − 1 heads have failed from other starts. After
     fewer steps it must also be the D of still fewer, as models that have not learnt enough yet look like ones

@@ -80,7 +80,7 @@ def key_numbers(found: Inspected) -> list[tuple[str, str, str]]:
         (
             f"can go, {name}",
             gone(solved, curve, found),
-            "" if rise is None else f"{found.measure} {told(rise)}",
+            "" if rise is None else f"{found.measure} {worded(rise)}",
         )
         for name, solved, curve in (
             (FREE, found.free, found.curves.free),
@@ -125,10 +125,10 @@ def gone(solved: Solved, curve: Sequence[Step], found: Inspected) -> str:
     return f"{removed} of {found.heads}" + (f" [{least}, {most}]" if solved.interval else "")
 
 
-def told(rise: Rise) -> str:
+def worded(rise: Rise) -> str:
     """A mean and its bounds.
 
-    >>> told(Rise(mean=0.03125, low=0.0247, high=0.038))
+    >>> worded(Rise(mean=0.03125, low=0.0247, high=0.038))
     '0.031 (0.025 to 0.038)'
     """
     return f"{rise.mean:.2g} ({rise.low:.2g} to {rise.high:.2g})"

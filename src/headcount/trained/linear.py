@@ -66,6 +66,6 @@ def take(values: Tensor, places: list[int], *, dim: int) -> Tensor:
 def shares_weights(name: str, other: str) -> InvalidInput:
     """The error for an attention module with the weights of another."""
     return InvalidInput(
-        f"{name}: expected weights of its own, got those of {other}: what one layer needs cannot be told "
+        f"{name}: expected weights of its own, got those of {other}: what one layer needs is undefined "
         "apart from what the other does"
     )

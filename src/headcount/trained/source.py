@@ -239,7 +239,7 @@ def _lengths(tokenizer: Any, lines: Sequence[dict[str, Any]], most: int) -> list
 def _alike(lines: Sequence[Line], lengths: Sequence[int]) -> list[list[Line]]:
     """Texts of like lengths together, since all of a batch are padded to its longest.
 
-    What is told for a sample, such as its cost, is told for the first batch: that of middling length.
+    What is reported for a sample, such as its cost, is that of the first batch: that of middling length.
 
     >>> _alike(["aaa", "a", "aaaa", "aa"], [3, 1, 4, 2])
     [['aaaa', 'aaa', 'aa', 'a']]
