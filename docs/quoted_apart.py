@@ -10,7 +10,7 @@ from quoting import MARKS, NOT_RUN, RESULTS, read_json, table, verdict_table
 from headcount.reproduce import planted
 from headcount.reproduce.claims import Verdict
 from headcount.reproduce.real.apart import EVENLY, HARDEST
-from headcount.reproduce.real.apart_verdicts import MOSTLY, apart_verdicts
+from headcount.reproduce.real.apart_verdicts import MOSTLY, RATES_INSIDE, apart_verdicts
 from headcount.results.intervals import difference
 
 NOT_TRAINED = Verdict(MOSTLY, None, "not run yet")
@@ -47,7 +47,15 @@ def width_or_heads() -> str:
         lines.append(
             f"- {MARKS[verdict.holds]} {title}, with heads of one size and a rate for each width: {said}."
         )
+    lines += [f"- ✗ {title}: {said}." for name, title in TITLES.items() for said in _rates_at_an_edge(name)]
     return "\n".join(lines)
+
+
+def _rates_at_an_edge(name: str) -> Iterator[str]:
+    """Where another rate could have been better still."""
+    for verdict in _verdicts(name):
+        if verdict.claim == RATES_INSIDE and verdict.holds is False:
+            yield f"a width has its best rate at the edge of those tried and could be better ({verdict.evidence})"
 
 
 def planted_found() -> str:
@@ -68,12 +76,34 @@ def planted_found() -> str:
 
 def early() -> str:
     """What looks early in a training foretell."""
+    return verdict_table(found) if (found := _early()) else NOT_RUN
+
+
+def _early() -> list[Verdict]:
     verdicts = [
         *(_said("planted images", verdict) for verdict in _on_images()),
         *(_said(title, verdict) for name, title in TITLES.items() for verdict in _verdicts(name)),
     ]
-    found = [verdict for verdict in verdicts if "of the training" in verdict.claim]
-    return verdict_table(found) if found else NOT_RUN
+    return [verdict for verdict in verdicts if "of the training" in verdict.claim]
+
+
+LOOKS = {
+    "the order of head counts by validation error": "the order of head counts",
+    "as many heads are enough by validation error": "how many heads are enough, by validation error",
+    "as many heads are enough by the distance of answers": "the same, by the distance of answers",
+    "as many tokens matter": "the same, by the number of tokens that matter",
+}
+
+
+def early_in_short() -> str:
+    """Of each look how often it says what the end says."""
+    found = _early()
+    rows = []
+    for claim, title in LOOKS.items():
+        for share in ("5%", "10%"):
+            looks = [v.holds for v in found if claim in v.claim and f"after {share} of" in v.claim]
+            rows.append((title, share, *(looks.count(held) for held in (True, False, None))))
+    return table(("look", "after", "as at the end", "not so", "cannot tell"), rows) if found else NOT_RUN
 
 
 def others_apart() -> str:
@@ -156,4 +186,4 @@ def _conditions(rows: pd.DataFrame) -> str:
     )
 
 
-QUOTES = (width_or_heads, planted_found, early, others_apart, negatives)
+QUOTES = (width_or_heads, planted_found, early_in_short, early, others_apart, negatives)

@@ -31,6 +31,7 @@ from headcount.reproduce.real.variants import GRID
 from headcount.results.intervals import Estimated, contrast, difference, significant
 
 SPLITS = {"training": "train_error", "validation": "validation_error"}
+RATES_INSIDE = "each width has its best rate inside those tried"
 MOSTLY = "the width between layers adds more training accuracy than heads of one size do"
 Cells = Mapping[Any, Group]
 Step = tuple[str, Group, Group]  # where, and the errors before and after
@@ -152,7 +153,7 @@ def inside(members: pd.DataFrame) -> Verdict:
         f"E = {width}: {chosen[width]:g} of {', '.join(f'{rate:g}' for rate in sorted(set(rates)))}"
         for width, rates in tried
     )
-    return Verdict("each width has its best rate inside those tried", not at_edge, evidence)
+    return Verdict(RATES_INSIDE, not at_edge, evidence)
 
 
 def beside(part: Mapping[Any, pd.DataFrame], variant: str) -> Iterator[Verdict]:
