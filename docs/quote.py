@@ -97,7 +97,10 @@ QUOTES: dict[str, Callable[[], str]] = {
         f"suite_{name.replace('-', '_')}": partial(suite, name)
         for name in ("before-cpu", "mending-cpu", "held-out-cpu", "held-out")
     },
-    **{quote.__name__: quote for quote in (laws, beyond, at_the_limit, exceptions, shapes, deep_collisions)},
+    **{
+        quote.__name__: quote
+        for quote in (laws, beyond, at_the_limit, exceptions, unreached, shapes, deep_collisions)
+    },
     **{quote.__name__: quote for quote in (minilm, minilm_way, minilm_shares)},
     **{quote.__name__: quote for quote in (grouping, planted_heads, promise)},
     **{

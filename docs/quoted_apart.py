@@ -55,7 +55,7 @@ def _rates_at_an_edge(name: str) -> Iterator[str]:
     """Where another rate could have been better still."""
     for verdict in _verdicts(name):
         if verdict.claim == RATES_INSIDE and verdict.holds is False:
-            yield f"a width has its best rate at the edge of those tried and could be better ({verdict.evidence})"
+            yield f"a width was best at the edge of the rates tried and could be better ({verdict.evidence})"
 
 
 def planted_found() -> str:

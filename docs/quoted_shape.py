@@ -128,13 +128,32 @@ def at_the_limit() -> str:
 
 def exceptions() -> str:
     """Judged cells that came out otherwise than their law says, by name."""
-    rows = []
-    for law, cells in cells_by_law():
-        for row in cells.to_dict(orient="records"):
-            granted = row["predicted"][law.rival]
-            if row["verdict"] == ("not learnt" if row["dimension"] <= granted else "learnt"):
-                rows.append((law.title, row["cell"], granted, row["verdict"], f"{row['p']:.2f}"))
+    rows = [
+        (law.title, *cell)
+        for law, cells in cells_by_law()
+        if not of_weights(law)
+        for cell in against(law, cells)
+    ]
     return table(("law", "cell", "grants", "verdict", "p"), rows)
+
+
+def unreached() -> str:
+    """Judged cells that weights exist for and that training did not reach."""
+    rows = [cell for law, cells in cells_by_law() if of_weights(law) for cell in against(law, cells)]
+    return table(("cell", "weights exist for", "verdict", "p"), rows)
+
+
+def of_weights(law: Law) -> bool:
+    """Whether it says which weights exist, and not what training reaches."""
+    return law.title.endswith("what weights exist for")
+
+
+def against(law: Law, cells: pd.DataFrame) -> Iterator[tuple[object, ...]]:
+    """The judged cells that came out otherwise."""
+    for row in cells.to_dict(orient="records"):
+        granted = row["predicted"][law.rival]
+        if row["verdict"] == ("not learnt" if row["dimension"] <= granted else "learnt"):
+            yield row["cell"], granted, row["verdict"], f"{row['p']:.2f}"
 
 
 def judged_at(law: Law, cells: pd.DataFrame, above: int) -> pd.DataFrame:

@@ -113,3 +113,49 @@ def test_bm25_is_right_on_the_same_share_at_every_length():
     right = 1 - rows[rows["variant"] == "grid"].groupby(["length", "heads"])["validation_error"].mean()
     text = " ".join(quote("bm25", "real"))
     assert numbers(text)[1:] == pytest.approx([100 * alone, 100 * right.min(), 100 * right.max()], abs=0.06)
+
+
+APART = "heads, head size and width, each alone"
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "narrow"), [("msmarco", "MS MARCO", 32), ("cifar10", "CIFAR-10", 16)]
+)
+def test_width_is_ahead_of_heads_of_one_size_by_what_the_rows_say(name, title, narrow):
+    rows = rows_of(f"{name}-apart")
+    rows = rows[(rows["variant"] == APART)]
+    wrong = {}
+    for width, of_width in rows.groupby("width"):
+        cells = of_width.pivot_table("train_error", "learning_rate", ["heads", "head_dim"])
+        best = of_width[of_width["learning_rate"] == cells.mean(axis=1).idxmin()]
+        for heads in (1, 8):
+            chosen = best[(best["heads"] == heads) & (best["head_dim"] == narrow)]
+            wrong[heads, width == narrow] = chosen["train_error"].to_numpy() * 100
+    found = welch(wrong[8, True], wrong[1, False])
+    lines = [line for line in quote("width_or_heads", "real") if f"{title}, with heads of one size" in line]
+    said = numbers(lines[0].partition("ahead by")[2])
+    assert np.allclose(said, found, atol=0.06)
+    shares = [wrong[place].mean() for place in ((1, True), (8, True), (1, False), (8, False))]
+    assert np.allclose([float(one) for one in re.findall(r"([\d.]+)%", lines[0])], shares, atol=6e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "where"),
+    [
+        ("planted", "one layer", "images: one layer"),
+        (
+            "msmarco-apart",
+            "planted retrieval in lists, one layer",
+            "lists: planted retrieval in lists, one layer",
+        ),
+    ],
+)
+def test_the_planted_retrieval_falls_most_at_the_third_head(name, variant, where):
+    rows = rows_of(name)
+    by_heads = np.log(rows[rows["variant"] == variant].set_index("heads")["validation_error"])
+    falls = np.exp(-by_heads.groupby("heads").mean().diff().dropna())
+    assert falls.idxmax() == 3
+    claim = f"{where}: from one h to the next, the share wrong falls most to h = 3"
+    _, (evidence,) = row_of(quote("planted_found", "real"), claim)
+    said = re.findall(r"to h = (\d) ([\d.]+)-fold", evidence)
+    assert np.allclose([float(fold) for _, fold in said], [falls[int(h)] for h, _ in said], atol=6e-3)
