@@ -34,6 +34,7 @@ from quoted_shape import (
     map_rows,
     plain_panels,
     shapes,
+    unreached,
 )
 from quoted_theory import built, collisions, constructions, density, heads_needed, rates
 from quoted_trained import minilm, minilm_shares, minilm_way
