@@ -8,7 +8,7 @@ from headcount.results.numbers import scientific
 from headcount.theory.plan import LAYERS, heads_by_layers
 
 MARKS = {
-    "~": "~ guessed: nothing so large was trained",
+    "~": "~ guessed: no such shape was trained",
     "(": "in brackets: fewer heads, for which weights exist",
     "–": "–: no such shape is known",
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headcount.theory.plan import Family, plan
+from headcount.theory.plan_answer import CONDITIONS
 from headcount.theory.shape import capacity
 
 BERT = {
@@ -23,6 +24,7 @@ def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("config.json").write_text(json.dumps(BERT))
     Path("sure").mkdir()
+    Path("folder.html").mkdir()
     Path("sure", "estimate.json").write_text(json.dumps({"dimension": 4}))
     Path("unsure.json").write_text(json.dumps({"dimension": None}))
     Path("damaged.json").write_text('{"dimension": 4')
@@ -77,6 +79,22 @@ def test_a_width_that_reaches_d_at_some_depths_names_the_others(answered):
     shown = answered("9 --width 6 --layers 3")  # six numbers do not hold nine
     assert shown.startswith("No such shape with 3 layers is known to reach D = 9.")
     assert "cannot" not in shown
+
+
+def test_the_conditions_of_the_weights_are_named_with_a_config_alone(answered):
+    answered("--config config.json --page plan.html")
+    notes = json.loads(answered("--config config.json --json"))["notes"]
+    assert CONDITIONS in notes and CONDITIONS in Path("plan.html").read_text("utf-8")
+    assert CONDITIONS in " ".join(answered("--config config.json").split())
+    for part in ("ReLU", "without layer norm", "beta", "one-hot positions"):
+        assert part in CONDITIONS
+    assert CONDITIONS not in json.loads(answered("4 --json"))["notes"]
+
+
+def test_where_key_value_numbers_decide_it_is_said_that_some_tasks_need_fewer(answered):
+    said = "where F_0 is a sum, or the f_i depend on each other, fewer can be enough"
+    assert said in " ".join(answered("4 --head-dim 2").split())
+    assert said not in " ".join(answered("4").split())
 
 
 def test_a_config_alone_is_told_what_it_reaches(answered):
@@ -147,6 +165,10 @@ def test_nothing_heavy_is_loaded_for_an_answer(line):
         ("4 --width 0", "width: expected"),
         ("4 --head-dim 0", "head_dim: expected"),
         ("4 --page plan.pdf", "plan.pdf"),
+        ("4 --page damaged.json/new/plan.html", "--page: expected a writable folder, got damaged.json/new"),
+        ("4 --page folder.html", "--page: expected a file, got the folder folder.html"),
+        ("0 --page new/plan.html", "dimension: expected an integer from 1"),
+        ("--config nowhere.json --page new/plan.html", "nowhere.json: cannot be read"),
         ("--config nowhere.json", "nowhere.json: cannot be read"),
         ("--config damaged.json", "damaged.json: expected a JSON file"),
         ("--config list.json", "list.json: expected a JSON object"),

@@ -39,6 +39,7 @@ def test_one_layer_takes_the_recommendation_and_the_notes_say_why():
     advice = advice_of(of(3, recommended=5))
     assert advice.rows[0][1:] == ("num_heads=5", "num_heads=5 ~") and advice.rows[1][2] == "num_heads=2"
     assert any("clearly lower than with D = 3" in note for note in advice.notes)
+    assert "~ guessed: no such shape was trained." in advice.notes
     assert advice_of(of(3, recommended=5, d_model=512)).rows[0][1] == "num_heads=8"
 
 

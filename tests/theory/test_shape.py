@@ -2,24 +2,39 @@
 
 from functools import cache
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headcount.errors import InvalidInput
+from headcount.models.architecture import Architecture
+from headcount.models.positions import visible
 from headcount.theory.bounds import bounds
 from headcount.theory.shape import Shape, capacity, schedule
+from headcount.theory.sight import relays
 
 quickly = settings(max_examples=80)
+
+
+sights = st.just({}) | st.fixed_dictionaries(
+    {
+        "window": st.integers(1, 9),
+        "stride": st.none() | st.integers(1, 5),
+        "global_tokens": st.integers(0, 1),
+        "length": st.just(9),
+    }
+)
 
 
 @st.composite
 def shapes(draw, most=6):
     kv_heads, group = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     reading = draw(st.sampled_from(["last", "every", "last token"]))
-    mask = "causal" if reading == "last token" else draw(st.sampled_from(["full", "causal", "window"]))
+    mask = "causal" if reading == "last token" else draw(st.sampled_from(["full", "causal"]))
     layers, head_dim = draw(st.integers(1, most)), draw(st.integers(1, 12))
-    return Shape(layers, kv_heads * group, kv_heads, head_dim, reading, mask)
+    sparse = draw(sights) if mask == "full" else {}
+    return Shape(layers, kv_heads * group, kv_heads, head_dim, reading, mask, **sparse)
 
 
 @cache
@@ -44,8 +59,7 @@ def most_by_trying(layers, heads, numbers, reading, gathers):
 @quickly
 @given(shapes(most=3))
 def test_no_other_way_to_share_the_numbers_reaches_further(shape):
-    gathers = shape.mask == "full" and shape.reading != "last token"
-    reach = most_by_trying(shape.layers, shape.heads, shape.numbers, shape.reading, gathers)
+    reach = most_by_trying(shape.layers, shape.heads, shape.numbers, shape.reading, shape.gathers)
     assert capacity(**{**vars(shape), "positions": False, "feedforward": False}).constructed == reach
 
 
@@ -94,7 +108,19 @@ def test_more_of_anything_never_reaches_less(shape):
     ]
     for change in more:
         assert capacity(**{**vars(shape), **change}).constructed >= reach
-    assert capacity(**vars(shape)).trained <= reach
+    assert capacity(**vars(shape)).trained <= reach or shape.sparse
+
+
+@quickly
+@given(shapes(), st.integers(1, 60))
+def test_a_narrow_stream_reaches_no_more_and_guesses_what_it_loses(shape, width):
+    wide, narrow, wider = (capacity(**{**vars(shape), "width": each}) for each in (None, width, width + 1))
+    assert narrow.constructed <= wider.constructed <= wide.constructed
+    assert narrow.trained <= wider.trained <= wide.trained
+    assert shape.sparse or narrow.trained <= narrow.constructed
+    if narrow.constructed < wide.constructed:
+        assert narrow.law.startswith(f"E = {width}: D = {narrow.constructed + 1} takes ")
+        assert narrow.behind_trained == "guessed"
 
 
 @pytest.mark.parametrize(
@@ -106,6 +132,10 @@ def test_more_of_anything_never_reaches_less(shape):
         ({"layers": 2, "heads": 3, "head_dim": 4, "positions": True}, "h² + h = 12", 12),
         ({"layers": 2, "heads": 1, "head_dim": 8, "positions": True, "feedforward": True}, "kv·n = 8", 8),
         ({"layers": 1, "heads": 2, "head_dim": 8, "positions": True, "feedforward": True}, "h = 2", 2),
+        ({"layers": 2, "heads": 1, "head_dim": 8, "width": 5}, "E = 5: D = 3 takes 6 numbers", 2),
+        ({"layers": 1, "heads": 4, "head_dim": 1, "width": 4}, "h = 4", 4),
+        ({"layers": 3, "heads": 1, "head_dim": 8, "window": 4, "length": 9}, "L·h = 3, and 1 more in", 3),
+        ({"layers": 3, "heads": 1, "head_dim": 8, "window": 8, "length": 9}, "(2L - 1)·h = 5", 5),
     ],
 )
 def test_the_law_that_binds_is_named(shape, law, reach):
@@ -117,7 +147,20 @@ def test_the_law_that_binds_is_named(shape, law, reach):
 def test_what_training_reaches_is_called_mapped_only_where_it_was():
     assert capacity(layers=2, heads=1, head_dim=24).behind_trained == "mapped"
     assert capacity(layers=12, heads=12, head_dim=64).behind_trained == "guessed"
-    assert capacity(layers=2, heads=1, head_dim=24, mask="window").behind_trained == "guessed"
+    assert capacity(layers=2, heads=1, head_dim=24, window=2, length=9).behind_trained == "mapped"
+    assert capacity(layers=2, heads=1, head_dim=24, window=2, length=16).behind_trained == "guessed"
+    assert capacity(layers=2, heads=1, head_dim=24, width=5).behind_trained == "guessed"
+
+
+@given(sights.filter(bool), st.integers(1, 4))
+def test_tokens_hear_of_each_other_by_the_sight_of_the_model_class(sight, global_tokens):
+    sight = {**sight, "global_tokens": sight["global_tokens"] * global_tokens}
+    length = sight.pop("length")
+    sees = visible(length, Architecture(token_dim=1, heads=1, head_dim=1, **sight))
+    heard = [np.linalg.matrix_power(sees.astype(int), layers).all() for layers in range(1, length + 1)]
+    for most in (1, 2, length):
+        found = heard.index(True) + 1 if any(heard[:most]) else None
+        assert relays(length, most=most, **sight) == found
 
 
 @pytest.mark.parametrize(
@@ -126,6 +169,16 @@ def test_what_training_reaches_is_called_mapped_only_where_it_was():
         ({"heads": 0}, "heads: expected an integer from 1 to 10000, got 0"),
         ({"heads": 4, "kv_heads": 3}, "kv_heads: expected a divisor of heads = 4, got 3"),
         ({"reading": "twice"}, "reading: expected one of last, every, last token, got 'twice'"),
+        ({"width": 0}, "width: expected an integer >= 1, got 0"),
+        ({"window": 0, "length": 9}, "window: expected an integer >= 1, got 0"),
+        ({"global_tokens": -1}, "global_tokens: expected an integer >= 0, got -1"),
+        ({"window": 2}, "length: expected that of the sequences, with a window or a stride, got None"),
+        ({"stride": 2, "length": 10**6}, "length: expected an integer from 1 to 2048, got 1000000"),
+        ({"window": 2, "length": 9, "mask": "causal"}, "mask: expected full with a window or a stride"),
+        (
+            {"window": 2, "length": 9, "reading": "last token"},
+            "reading: expected last or every with a window or a stride, got 'last token'",
+        ),
     ],
 )
 def test_a_shape_that_is_none_is_refused(change, message):

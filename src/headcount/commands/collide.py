@@ -15,6 +15,8 @@ from headcount.commands.options import AsJson, Out
 if TYPE_CHECKING:
     from headcount.models.architecture import Architecture
     from headcount.results.store import Store
+    from headcount.trials.grid import Grid
+    from headcount.trials.task_choice import TaskChoice
     from headcount.trials.trial import TaskTrial
 
 DEFAULTS = {"dimension": 4, "token_dim": 4}
@@ -62,24 +64,61 @@ def collide(
     """
     from headcount.commands.training import train_in_view
     from headcount.errors import HeadcountError
-    from headcount.report.collisions_chart import collisions_chart
-    from headcount.report.rendering import save_chart
     from headcount.results.store import Store
     from headcount.tasks.registry import with_defaults
-    from headcount.trials.grid import Grid
     from headcount.trials.task_choice import TaskChoice
-    from headcount.trials.training import Training
     from headcount.validation import check_number
 
     check_number("tolerance", tolerance, at_least=MIN_TOLERANCE)
     choice = TaskChoice.of(task, **with_defaults(task, DEFAULTS, dimension=dimension, token_dim=token_dim))
-    built = choice.build()
+    shape: dict[str, Any] = {"length": tuple(dict.fromkeys(length)), "max_heads": max_heads}
+    shape |= {"layers": layers, "class_reads": class_reads, "width": width}
+    budget: dict[str, Any] = {"steps": steps, "train_samples": train_samples, "seeds": seeds}
+    search = {"pairs": pairs, "candidates": candidates, "tolerance": tolerance, "seed": seed}
+    trials = list(_grid(choice, **shape, **budget, seed=seed).trials())
+    options = {"dimension": dimension, "token_dim": token_dim, **shape, **budget, **search, "out": out}
+    command = _command(task, options)
+    store = Store(out)
+    train_in_view(trials, store, command=command, quiet=as_json, keep_models=True)
+    found = list(_collisions(trials, store, search, quiet=as_json))
+    if not found:
+        raise HeadcountError(f"every member diverged: a longer warm-up or more steps than {steps} may help")
+    cells = {(trial.length, trial.architecture.heads) for trial in trials}
+    missing = sorted(cells - {(row["length"], row["heads"]) for row in found})
+    page = _draw(found, choice, store, layers=layers)
+    if as_json:
+        pages = {"page": str(page), "sequences": str(store.folder / FOLDER)}
+        print(json.dumps({**_summary(found, missing, command), **pages}, indent=2, allow_nan=False))
+        return
+    _show(found, dimension=choice.build().dimension)
+    for cell_length, heads in missing:
+        print(f"T = {cell_length}, h = {heads}: every member diverged, nothing to search")
+    print(f"Page: {page}")
+
+
+def _grid(
+    choice: "TaskChoice",
+    *,
+    length: tuple[int, ...],
+    max_heads: int | None,
+    width: int | None,
+    layers: int,
+    class_reads: str,
+    steps: int,
+    train_samples: int,
+    seeds: int,
+    seed: int,
+) -> "Grid":
+    """The members to train; those of several layers are residual."""
+    from headcount.trials.grid import Grid
+    from headcount.trials.training import Training
+
     deep = layers > 1
     training = Training(steps=steps - steps % 100, train_samples=train_samples)
-    grid = Grid(
+    return Grid(
         choice,
-        length=tuple(dict.fromkeys(length)),
-        heads=tuple(range(1, (max_heads or built.dimension + 2) + 1)),
+        length=length,
+        heads=tuple(range(1, (max_heads or choice.build().dimension + 2) + 1)),
         width=width,
         layers=layers,
         seed=tuple(range(seed, seed + seeds)),
@@ -87,43 +126,33 @@ def collide(
         model={"class_reads": class_reads, "residual": True} if deep else (),
         training=replace(training, batch_size=DEEP_BATCH) if deep else training,
     )
-    trials = list(grid.trials())
-    options: dict[str, Any] = {"dimension": dimension, "token-dim": token_dim, "length": grid.length}
-    options |= {"max-heads": max_heads, "layers": layers if deep else None}
-    options |= {"class-reads": class_reads if deep else None, "width": width}
-    options |= {"steps": steps, "train-samples": train_samples, "seeds": seeds}
-    options |= {"pairs": pairs, "candidates": candidates}
-    options |= {"tolerance": None if tolerance == TOLERANCE else tolerance, "seed": seed, "out": out}
-    command = _command(task, options)
-    store = Store(out)
-    train_in_view(trials, store, command=command, quiet=as_json, keep_models=True)
-    settings = {"pairs": pairs, "candidates": candidates, "tolerance": tolerance, "seed": seed}
-    found = list(_collisions(trials, store, settings, quiet=as_json))
-    missing = sorted(
-        {(trial.length, trial.architecture.heads) for trial in trials}
-        - {(row["length"], row["heads"]) for row in found}
-    )
-    if not found:
-        raise HeadcountError(f"every member diverged: a longer warm-up or more steps than {steps} may help")
-    title = f"{task}, D = {built.dimension}, d = {built.token_dim}" + (f", L = {layers}" if deep else "")
+
+
+def _draw(found: Sequence[dict[str, Any]], choice: "TaskChoice", store: "Store", *, layers: int) -> Path:
+    """The page with the chart of what was found."""
+    from headcount.report.collisions_chart import collisions_chart
+    from headcount.report.rendering import save_chart
+
+    task = choice.build()
+    depth = f", L = {layers}" if layers > 1 else ""
+    title = f"{choice.name}, D = {task.dimension}, d = {task.token_dim}{depth}"
     page = store.folder / "collisions.html"
-    save_chart(collisions_chart(found, dimension=built.dimension, title=title), page)
-    if as_json:
-        pages = {"page": str(page), "sequences": str(store.folder / FOLDER)}
-        print(json.dumps({**_summary(found, missing, command), **pages}, indent=2, allow_nan=False))
-        return
-    _show(found, dimension=built.dimension)
-    for cell_length, heads in missing:
-        print(f"T = {cell_length}, h = {heads}: every member diverged, nothing to search")
-    print(f"Page: {page}")
+    save_chart(collisions_chart(found, dimension=task.dimension, title=title), page)
+    return page
 
 
 def _command(task: str, options: dict[str, Any]) -> str:
-    """The line that does it again; an option that was not given is left out."""
+    """The line that does it again, without options that were not given or say nothing."""
+    unsaid = {"layers", "class_reads"} if options["layers"] == 1 else set()
+    if options["tolerance"] == TOLERANCE:
+        unsaid.add("tolerance")
     words = ["headcount", "collide", task]
     for name, value in options.items():
+        if name in unsaid:
+            continue
         values = value if isinstance(value, tuple) else (value,)
-        words += [word for each in values if each is not None for word in (f"--{name}", str(each))]
+        option = f"--{name.replace('_', '-')}"
+        words += [word for each in values if each is not None for word in (option, str(each))]
     return shlex.join(words)
 
 
@@ -185,7 +214,11 @@ def _reached(shape: "Architecture") -> dict[str, int]:
     from headcount.theory.shape import capacity
 
     found = capacity(
-        layers=shape.layers, heads=shape.heads, head_dim=shape.head_dim, reading=shape.class_reads
+        layers=shape.layers,
+        heads=shape.heads,
+        head_dim=shape.head_dim,
+        reading=shape.class_reads,
+        width=shape.width,
     )
     return {"capacity": found.constructed}
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from headcount.commands.options import AsJson
+from headcount.validation import expected
 
 if TYPE_CHECKING:
     from headcount.models.architecture import Architecture
+    from headcount.tasks.retrieval import RetrievalTask
     from headcount.theory.constructions.construction import Construction, WorstCase
 
 SHAPE = "A shape of your own (specialise)"
@@ -65,33 +67,19 @@ def construct(
     """
     from dataclasses import replace
 
-    import numpy as np
-    from jax import tree_util
-
-    from headcount.results.files import write_whole
-    from headcount.tasks.registry import build
     from headcount.theory.constructions.memorise import memorise
     from headcount.theory.constructions.specialise import specialise
-    from headcount.validation import expected
 
-    if out is not None and out.suffix != ".npz":
-        raise expected("--out", "a file that ends in .npz", out.name)
-    given = {"positions": positions, "dimension": dimension, "token_dim": token_dim}
-    options = {name: value for name, value in given.items() if value is not None}
-    chosen = replace(build(task, **options), distribution="uniform")
+    if out is not None:
+        _check_ending(out)
+    chosen = _task(task, positions=positions, dimension=dimension, token_dim=token_dim)
     shape: dict[str, Any] = {"layers": layers, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim}
     shape |= {"reading": reading, "positions": sees_positions or None, "feedforward": feedforward or None}
-    asked = {name: value for name, value in shape.items() if value is not None}
-    if kind == "memorise" and asked:
-        name, value = next(iter(asked.items()))
-        option = {"positions": "sees-positions"}.get(name, name.replace("_", "-"))
-        raise expected(f"--{option}", "only with specialise", value)
+    asked = _asked(kind, shape)
     make = specialise if kind == "specialise" else memorise
     made = make(chosen, length=length, epsilon=epsilon, seed=seed, **asked)
     if out is not None:
-        leaves = tree_util.tree_leaves_with_path(made.model)
-        arrays = {tree_util.keystr(place).lstrip("."): np.asarray(leaf) for place, leaf in leaves}
-        write_whole(out, lambda file: np.savez(file, allow_pickle=False, **arrays))
+        _write_weights(made, out)
     found = made.measured_error(seed=seed)
     made = replace(made, error=made.error.including(found))
     if as_json:
@@ -100,6 +88,42 @@ def construct(
     _show(made, found)
     if out is not None:
         print(f"Weights: {out}")
+
+
+def _check_ending(out: Path) -> None:
+    if out.suffix != ".npz":
+        raise expected("--out", "a file that ends in .npz", out.name)
+
+
+def _asked(kind: str, shape: dict[str, Any]) -> dict[str, Any]:
+    """What was asked of the shape; one wide head has none to choose."""
+    asked = {name: value for name, value in shape.items() if value is not None}
+    if kind == "memorise" and asked:
+        name, value = next(iter(asked.items()))
+        option = {"positions": "sees-positions"}.get(name, name.replace("_", "-"))
+        raise expected(f"--{option}", "only with specialise", value)
+    return asked
+
+
+def _task(name: str, **given: str | int | None) -> "RetrievalTask":
+    """The task, with tokens anywhere in the unit cube."""
+    from dataclasses import replace
+
+    from headcount.tasks.registry import build
+
+    options = {option: value for option, value in given.items() if value is not None}
+    return replace(build(name, **options), distribution="uniform")
+
+
+def _write_weights(made: "Construction", out: Path) -> None:
+    import numpy as np
+    from jax import tree_util
+
+    from headcount.results.files import write_whole
+
+    leaves = tree_util.tree_leaves_with_path(made.model)
+    arrays = {tree_util.keystr(place).lstrip("."): np.asarray(leaf) for place, leaf in leaves}
+    write_whole(out, lambda file: np.savez(file, allow_pickle=False, **arrays))
 
 
 def _show(made: "Construction", found: "WorstCase") -> None:

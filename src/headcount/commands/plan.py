@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -65,25 +65,10 @@ def plan(
     exist for in that shape, and the D that trained models of such a shape reached.
     Nothing is trained.
     """
-    from headcount.theory.model_config import read_model_config
-    from headcount.theory.plan import LAYERS, Family
-    from headcount.theory.plan import plan as planned
-    from headcount.theory.plan_answer import PlanAnswer
-
-    wanted = _dimension(task, dimension)
-    if page is not None and page.suffix != ".html":
-        raise expected("--page", "a file that ends in .html", page.name)
-    if config is None:
-        if wanted is None:
-            raise InvalidInput("expected D, an estimate.json or --config config.json: `headcount plan 4`")
-        model, family = None, Family(width=width, head_dim=head_dim, decoder=bool(decoder))
-    else:
-        _refuse_with_config(width=width, head_dim=head_dim, layers=layers if wanted is None else None)
-        model = read_model_config(config)
-        family = model.family(decoder=decoder)
-    usual = LAYERS if model is None else (model.layers,)
-    depths = () if wanted is None else planned(wanted, layers=layers or usual, family=family)
-    answer = PlanAnswer(wanted, family, depths, model)
+    if page is not None:
+        _check_page(page)
+    options = {"width": width, "head_dim": head_dim}
+    answer = _answer(_dimension(task, dimension), config, layers=layers, decoder=decoder, options=options)
     if page is not None:
         from headcount.report.plan_chart import write_plan
 
@@ -94,6 +79,44 @@ def plan(
     _show(answer)
     if page is not None:
         print(f"Page: {page}")
+
+
+def _check_page(page: Path) -> None:
+    """Refuse a page that cannot be written, before anything is."""
+    from headcount.results.files import check_writable
+
+    if page.suffix != ".html":
+        raise expected("--page", "a file that ends in .html", page.name)
+    if os.path.isdir(page):  # noqa: PTH112  # unlike a path's own, it takes any name
+        raise InvalidInput(f"--page: expected a file, got the folder {page}")
+    check_writable("--page", page.parent)
+
+
+def _answer(
+    dimension: int | None,
+    config: Path | None,
+    *,
+    layers: list[int] | None,
+    decoder: bool | None,
+    options: dict[str, Any],
+) -> "PlanAnswer":
+    """The plan for D, for a model, or for both; `options` are those of a family without a model."""
+    from headcount.theory.model_config import read_model_config
+    from headcount.theory.plan import LAYERS, Family
+    from headcount.theory.plan import plan as planned
+    from headcount.theory.plan_answer import PlanAnswer
+
+    if config is None:
+        if dimension is None:
+            raise InvalidInput("expected D, an estimate.json or --config config.json: `headcount plan 4`")
+        model, family = None, Family(**options, decoder=bool(decoder))
+    else:
+        _refuse_with_config(**options, layers=layers if dimension is None else None)
+        model = read_model_config(config)
+        family = model.family(decoder=decoder)
+    usual = LAYERS if model is None else (model.layers,)
+    depths = () if dimension is None else planned(dimension, layers=layers or usual, family=family)
+    return PlanAnswer(dimension, family, depths, model)
 
 
 def _dimension(task: str | None, dimension: int | None) -> int | None:

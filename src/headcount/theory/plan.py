@@ -27,7 +27,7 @@ MAX_DIMENSION, MAX_LAYERS, MAX_WIDTH = 10_000, 200, 1_000_000
 
 EXPLAINED = (
     "constructed: weights exist. trained: what the best of a few trained models of such a shape reached. "
-    "guessed: the same by extrapolation, as nothing so large was trained."
+    "guessed: the same by extrapolation, as no such shape was trained."
 )
 
 

@@ -9,6 +9,15 @@ from headcount.theory.model_config import ModelConfig
 from headcount.theory.plan import Depth, Family, SizedShape, counted, in_a_sentence
 from headcount.version import __version__
 
+CONDITIONS = (
+    "The weights are for ReLU networks of any size before the first layer and after the last, residual "
+    "layers without layer norm, logits of any scale beta, one-hot positions and float64; real models differ."
+)
+ANY_FUNCTIONS = (
+    "Key-value numbers are counted for any f_i and F_0: where F_0 is a sum, or the f_i depend on each other, "
+    "fewer can be enough."
+)
+
 
 @dataclass(frozen=True)
 class PlanAnswer:
@@ -72,7 +81,13 @@ class PlanAnswer:
         about = f"{reader[0].upper()}{reader[1:]}; width E = {width}, feed-forward networks of {network}."
         if self.model is not None and self.model.window:
             about += f" Tokens see {self.model.window:,} tokens at most; D is what lies within that window."
-        return [about, *self._missing(), *self._with_positions()]
+        conditions = [] if self.model is None else [CONDITIONS]
+        return [about, *conditions, *self._numbers(), *self._missing(), *self._with_positions()]
+
+    def _numbers(self) -> list[str]:
+        """That fewer key-value numbers may do, where their count decides."""
+        binds = self.own is not None and "kv·n" in self.own.reach.law
+        return [ANY_FUNCTIONS] if binds or any(each.shape.kv_heads > 1 for each in self.shapes) else []
 
     def _missing(self) -> list[str]:
         """Depths without a shape, where not all are: then it is what the answer says."""
@@ -113,6 +128,7 @@ class PlanAnswer:
                 "parameters_of_layers": self.own.costs.parameters,
             }
         content["shapes"] = [shape.to_json() for shape in self.shapes]
+        content["notes"] = self.notes
         content["version"] = __version__
         return content
 

@@ -10,16 +10,20 @@ All three go through the same kv·n numbers of a layer's key-value heads, one ea
 layer l: r_l ≤ h, q_l ≤ h, r_l + q_l + u_l ≤ kv·n, and D = Σ r_l + Σ u_l with Σ_{i≤l} u_i ≤ Σ_{i<l} q_i. A
 reader that reads in the last layer alone has r_l = u_l = 0 before it: D = min(L·h, kv·n). One that reads in
 every layer and has numbers enough: D = (2L − 1)·h. `docs/shape.md` derives the rest.
+
+One number for each is enough whatever F_0 and the f_i are. Some need fewer: those that depend on each other,
+and sums, in which what was gathered can be added to what is read.
 """
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from headcount.validation import check_choice, check_integer, expected
 
 Reading = Literal["last", "every", "last token"]
-Mask = Literal["full", "causal", "window"]
+Mask = Literal["full", "causal"]
 Evidence = Literal["proven", "constructed", "mapped", "guessed"]
 
 # How far the maps go (reproduce/maps): D, and the most heads of one, two ... layers, by how a model is read.
@@ -33,6 +37,10 @@ MAPPED_HEADS: dict[tuple[Reading, Mask], tuple[int, ...]] = {
 MAPPED_SIGHTED: dict[Reading, tuple[int, ...]] = {"last": (1, 3), "every": (1, 3), "last token": (1, 2)}
 MAPPED_BY_CONTENT: dict[Reading, tuple[int, ...]] = {"last": (1,), "every": (1,), "last token": ()}
 MAPPED_SHARED, MAPPED_SHARED_HEADS = 6, (12, 2)  # D and heads with fewer key-value heads than heads
+# Windows, strides and global tokens: the heads of one, two and three layers, and the longest sequence.
+MAPPED_SPARSE_HEADS, MAPPED_SPARSE_LENGTH = (0, 1, 2), 9
+MAX_SPARSE_LENGTH = 2048  # who sees whom is a matrix of this size
+SIGHTED = 4  # numbers a coordinate, with positions and feed-forward: psi_i, gathered, its mark, what is kept
 LARGEST = 10_000  # layers, heads or numbers: beyond any model
 
 
@@ -49,9 +57,11 @@ class LayerWork:
 class Capacity:
     """The largest D of a shape.
 
-    - `constructed`: that weights are built for here, to any error; at any length, or where `law` says from
-      which. More may exist: with positions and many layers, or in decoders that see them.
+    - `constructed`: that weights are built for here, to any error and for any F_0 and f_i; at any length, or
+      where `law` says from which. More may exist: with positions and many layers, in decoders that see them,
+      and with few key-value numbers for sums or for f_i that depend on each other.
     - `trained`: that members of such a shape learnt in the maps, or would by the law that the maps follow.
+      With sparse attention it may be more than `constructed`.
     - `law`: which law binds, as a formula with its number.
     - `behind_constructed`, `behind_trained`: what stands behind each number.
     """
@@ -71,7 +81,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Shape:
-    """What decides the capacity of a model; every number is checked here. `width`: E; None: wide enough."""
+    """What decides the capacity of a model, checked; `capacity` says what each is."""
 
     layers: int
     heads: int
@@ -82,18 +92,62 @@ class Shape:
     positions: bool = False
     feedforward: bool = False
     width: int | None = None
+    window: int | None = None
+    stride: int | None = None
+    global_tokens: int = 0
+    length: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("layers", "heads", "kv_heads", "head_dim"):
             check_integer(name, getattr(self, name), at_least=1, at_most=LARGEST)
-        if self.width is not None:
-            check_integer("width", self.width, at_least=1)
+        for name in ("width", "window", "stride", "length"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), at_least=1)
+        check_integer("global_tokens", self.global_tokens, at_least=0)
         if self.heads % self.kv_heads:
             raise expected("kv_heads", f"a divisor of heads = {self.heads}", self.kv_heads)
         for name in ("positions", "feedforward"):
             check_choice(name, getattr(self, name), (True, False))
         check_choice("reading", self.reading, get_args(Reading))
         check_choice("mask", self.mask, get_args(Mask))
+        if self.sparse:
+            self._check_sparse()
+
+    def _check_sparse(self) -> None:
+        """What decides how far tokens hear of each other; decoders that see little are not known."""
+        for name, known in (("mask", ("full",)), ("reading", ("last", "every"))):
+            if getattr(self, name) not in known:
+                raise expected(name, f"{' or '.join(known)} with a window or a stride", getattr(self, name))
+        if self.length is None:
+            raise expected("length", "that of the sequences, with a window or a stride", None)
+        check_integer("length", self.length, at_least=1, at_most=MAX_SPARSE_LENGTH)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether tokens see few others."""
+        return self.window is not None or self.stride is not None
+
+    @property
+    def relays(self) -> int | None:
+        """After how many layers every token has heard of every other; None: not in so many layers."""
+        if not self.sparse or self.length is None:
+            return 1
+        from headcount.theory.sight import relays  # loads NumPy and JAX, which the other laws do without
+
+        return relays(
+            self.length,
+            most=self.layers,
+            window=self.window,
+            stride=self.stride,
+            global_tokens=self.global_tokens,
+        )
+
+    @property
+    def gathers(self) -> bool:
+        """Whether tokens gather of the whole sequence in a layer; in a decoder only the last one knows it."""
+        if self.mask == "causal" or self.reading == "last token":
+            return False
+        return not self.sparse or self.relays == 1
 
     @property
     def numbers(self) -> int:
@@ -117,29 +171,82 @@ def capacity(
     positions: bool = False,
     feedforward: bool = False,
     width: int | None = None,
+    window: int | None = None,
+    stride: int | None = None,
+    global_tokens: int = 0,
+    length: int | None = None,
 ) -> Capacity:
     """The largest D that weights exist for, the largest that training reaches, and the law that binds.
 
-    `reading`: in which layers a class token reads, or `last token` for a model that is read at the end of the
-    sequence. `mask`: what tokens see of each other; a class token sees all of them. `width`: E, if it may be
-    too small to hold D numbers.
+    - `reading`: in which layers a class token reads, or `last token` for a model that is read at the end of
+      the sequence.
+    - `mask`: what tokens see of each other; a class token sees all of them.
+    - `width`: E, if it may be too small; None: wide enough. Tasks with position sets need D numbers more than
+      is counted here.
+    - `window`, `stride`, `global_tokens`: sparse attention of tokens, as in `Architecture`, in sequences of
+      `length`. What tokens gather counts once it has reached them all. That is what training follows; weights
+      for it are not built, so `constructed` has only what the reader finds itself.
 
     >>> found = capacity(layers=2, heads=1, head_dim=8)
     >>> found.constructed, found.law
     (3, '(2L - 1)·h = 3')
     >>> capacity(layers=2, heads=1, head_dim=8, positions=True, feedforward=True).constructed
     8
+    >>> found = capacity(layers=3, heads=1, head_dim=8, window=4, length=9)
+    >>> found.constructed, found.trained
+    (3, 4)
     """
-    kv_heads = heads if kv_heads is None else kv_heads
-    shape = Shape(layers, heads, kv_heads, head_dim, reading, mask, positions, feedforward, width)
+    shape = Shape(
+        layers=layers,
+        heads=heads,
+        kv_heads=heads if kv_heads is None else kv_heads,
+        head_dim=head_dim,
+        reading=reading,
+        mask=mask,
+        positions=positions,
+        feedforward=feedforward,
+        width=width,
+        window=window,
+        stride=stride,
+        global_tokens=global_tokens,
+        length=length,
+    )
     blind, law = _blind(shape)
+    trained = _trained(shape)
+    if trained > blind:
+        more = f"h·⌊(L - 1) / {shape.relays}⌋, for which no weights are built"
+        law += f", and {trained - blind} more in training: {more}"
     constructed, law = max((blind, law), _with_positions(shape), key=lambda found: found[0])
-    proven: Evidence = "proven" if layers == 1 and constructed == heads == kv_heads else "constructed"
-    return Capacity(constructed, blind, law, proven, "mapped" if _is_mapped(shape, blind) else "guessed")
+    proven: Evidence = "proven" if layers == 1 and constructed == heads == shape.kv_heads else "constructed"
+    return Capacity(constructed, trained, law, proven, "mapped" if _is_mapped(shape, trained) else "guessed")
+
+
+def _trained(shape: Shape) -> int:
+    """The largest D by the law that the maps follow."""
+    read, _ = _blind(shape)
+    return read + _relayed(shape, read)
+
+
+def _relayed(shape: Shape, read: int) -> int:
+    """How many coordinates more training reaches where what tokens gather needs several layers to reach all.
+
+    The maps have numbers for all three, to read, to pass on and to hand over, and streams wide enough to keep
+    each such coordinate and what every layer passes on of it.
+    """
+    if not shape.sparse or shape.gathers or shape.relays is None or shape.numbers < 3 * shape.heads:
+        return 0
+    relayed = shape.heads * ((shape.layers - 1) // shape.relays)
+    if shape.width is None:
+        return relayed
+    return max(0, min(relayed, (shape.width - read - 2) // (1 + shape.relays)))
 
 
 def _is_mapped(shape: Shape, trained: int) -> bool:
     """Whether the maps have cells of such shapes, up to this D."""
+    if _trained(replace(shape, width=None)) > trained:
+        return False  # all their streams are wide enough
+    if shape.sparse and not shape.gathers:
+        return _is_mapped_sparse(shape)
     most = MAPPED_HEADS.get((shape.reading, shape.mask), ())
     if trained > MAPPED_DIMENSION or shape.layers > len(most) or shape.heads > most[shape.layers - 1]:
         return False
@@ -152,6 +259,15 @@ def _is_mapped(shape: Shape, trained: int) -> bool:
         return True
     enough = shape.layers <= len(MAPPED_SHARED_HEADS) and shape.heads <= MAPPED_SHARED_HEADS[shape.layers - 1]
     return enough and shape.reading != "last token" and trained <= MAPPED_SHARED
+
+
+def _is_mapped_sparse(shape: Shape) -> bool:
+    plain = shape.reading == "every" and shape.kv_heads == shape.heads and shape.numbers >= 3 * shape.heads
+    if not plain or shape.positions or shape.feedforward or shape.length is None:
+        return False
+    deep_enough = 2 <= shape.layers <= len(MAPPED_SPARSE_HEADS)
+    few_heads = deep_enough and shape.heads <= MAPPED_SPARSE_HEADS[shape.layers - 1]
+    return few_heads and shape.length <= MAPPED_SPARSE_LENGTH
 
 
 def schedule(shape: Shape, dimension: int) -> tuple[LayerWork, ...] | None:
@@ -169,8 +285,8 @@ def schedule(shape: Shape, dimension: int) -> tuple[LayerWork, ...] | None:
     missing = dimension - sum(read)
     if missing <= 0:
         return _reading_only(read, dimension)
-    if shape.mask != "full" or shape.reading == "last token":
-        return None  # no token but the last knows the whole sequence
+    if not shape.gathers:
+        return None
     spare = [shape.numbers - count for count in read]
     gathered = [*_fill(missing, [min(reads, count) for count in spare[:-1]]), 0]
     left = [0, *(spare[layer] - gathered[layer] for layer in range(1, layers))]
@@ -202,39 +318,84 @@ def _blind(shape: Shape) -> tuple[int, str]:
     most = (2 * shape.layers - 1) * shape.heads
     reached = bisect_left(range(1, most + 1), True, key=lambda dimension: schedule(shape, dimension) is None)
     law, enough = _law_of_heads(shape)
-    if shape.width is not None and shape.width < reached:
-        return shape.width, f"E = {shape.width}: D numbers must fit"
-    return reached, f"{law} = {enough}" if reached == enough else f"kv·n = {shape.numbers} numbers a layer"
+    held = _held(shape, reached, lambda dimension: numbers_of_stream(shape, dimension))
+    if held < reached:
+        return held, _law_of_width(shape, held, numbers_of_stream(shape, held + 1))
+    if reached == enough:
+        return reached, f"{law} = {enough}"
+    return reached, f"kv·n = {shape.numbers} numbers a layer, for any f_i and F_0"
+
+
+def numbers_of_stream(shape: Shape, dimension: int) -> int:
+    """The E that the weights of a schedule need; tasks with position sets need one more for each gate.
+
+    A place for psi_i, in which a class token has what was read; one for all that tokens gather; and a
+    constant for the reader and one for tokens, by which they ask. A reader that asks in the last layer alone
+    needs no place of its own for that. A last token has its own psi_i, and so two places for each.
+
+    >>> numbers_of_stream(Shape(2, 1, 1, 2), 3)
+    6
+    """
+    works = schedule(shape, dimension)
+    assert works is not None, "a D within the capacity"
+    if shape.reading == "last token":
+        return 2 * dimension + 1
+    gathered = sum(work.gathered for work in works)
+    return dimension + gathered + bool(gathered) + any(work.read for work in works[:-1])
+
+
+def _held(shape: Shape, reached: int, needed: Callable[[int], int]) -> int:
+    """The largest D, of those up to `reached`, whose numbers fit into the stream."""
+    if shape.width is None:
+        return reached
+    return bisect_left(range(1, reached + 1), shape.width + 1, key=needed)
+
+
+def _law_of_width(shape: Shape, held: int, needed: int) -> str:
+    return f"E = {shape.width}: D = {held + 1} takes {needed} numbers in the stream"
 
 
 def _law_of_heads(shape: Shape) -> tuple[str, int]:
     """What the heads allow where there are numbers enough."""
     layers, heads = shape.layers, shape.heads
-    gathers = shape.mask == "full" and shape.reading != "last token"
-    if layers == 1 or (shape.reading == "last" and not gathers):
+    if layers == 1 or (shape.reading == "last" and not shape.gathers):
         return "h", heads
-    if shape.reading == "every" and gathers:
+    if shape.reading == "every" and shape.gathers:
         return "(2L - 1)·h", (2 * layers - 1) * heads
     return "L·h", layers * heads
 
 
 def _with_positions(shape: Shape) -> tuple[int, str]:
-    """The largest D of two layers in which tokens at different places ask for different coordinates.
-
-    Tokens in h groups by place gather h coordinates each, and each head of the reader looks at one group; a
-    feed-forward network lets a token keep what it was asked for alone, so that one look at all is enough.
-    """
-    if not shape.positions or shape.layers == 1 or shape.mask != "full" or shape.reading == "last token":
+    """The largest D of two layers in which tokens at different places ask for different coordinates."""
+    if not shape.positions or shape.layers == 1 or not shape.gathers:
         return 0, ""
-    width = shape.numbers * 6 + 2 if shape.width is None else shape.width
+    found = [_by_place(shape)]
     if shape.feedforward:
-        # The stream holds five numbers for each coordinate and a constant; T must be at least D.
-        reached = min(shape.numbers, (width - 1) // 5)
-        bound = f"kv·n = {reached}" if reached == shape.numbers else f"E = {width}, five numbers a coordinate"
-        return reached, f"{bound}; heads are no limit with positions and feed-forward, where T >= D"
-    most = shape.heads + (shape.reading == "every")
+        found.append(_one_at_a_time(shape))
+    return max(found, key=lambda each: each[0])
+
+
+def _by_place(shape: Shape) -> tuple[int, str]:
+    """Tokens in h groups by place gather h coordinates each; each head of the reader looks at one group."""
+    own = shape.heads if shape.reading == "every" else 0
+    most = shape.heads + bool(own)
     groups = min(most, shape.head_dim // shape.group_size)
-    law = "h² + h" if shape.reading == "every" else "h²"
+    reached = groups * shape.heads
+
+    def needed(dimension: int) -> int:
+        gathered = max(dimension - own, 0)
+        return dimension + gathered + min(shape.heads, gathered) + bool(own)
+
+    held = _held(shape, reached, needed)
+    law = "h² + h" if own else "h²"
     bound = f"{law} = {most * shape.heads}" if groups == most else f"kv·n = {shape.numbers} numbers a layer"
-    room = width - shape.heads - 2 if shape.width is not None else 3 * groups * shape.heads
-    return min(groups * shape.heads, max(room // 3, 0)), f"{bound} with positions"
+    if held < reached:
+        bound = _law_of_width(shape, held, needed(held + 1))
+    return held, f"{bound} with positions"
+
+
+def _one_at_a_time(shape: Shape) -> tuple[int, str]:
+    """A feed-forward network lets a token keep only what it was asked for: one look at all is enough."""
+    held = _held(shape, shape.numbers, lambda dimension: SIGHTED * dimension)
+    bound = f"kv·n = {held}" if held == shape.numbers else _law_of_width(shape, held, SIGHTED * (held + 1))
+    return held, f"{bound}; heads are no limit with positions and feed-forward, where T >= D"

@@ -13,7 +13,7 @@ from reproduce.invented import invented_frame
 from headcount.report.panel_chart import panels_chart
 from headcount.report.rendering import save_chart
 from headcount.reproduce.item import MAPS
-from headcount.reproduce.maps import depth, kv_heads
+from headcount.reproduce.maps import depth, kv_heads, sparse
 from headcount.reproduce.maps.cell import Cell, maxima, one_layer
 from headcount.reproduce.maps.judging import judged, place, word
 from headcount.reproduce.page import columns, write_reproduction, written
@@ -163,7 +163,7 @@ def test_the_capacity_of_a_shape_is_what_the_committed_maps_show():
     assert len(followed) > 100
     otherwise = []
     for row in followed.to_dict(orient="records"):
-        shape = {name: row[name] for name in ("layers", "heads", "kv_heads", "head_dim")}
+        shape = {name: row[name] for name in ("layers", "heads", "kv_heads", "head_dim", "width")}
         decoder = row["family"].startswith("decoder")
         reading = "last token" if decoder else "last" if row["family"].startswith("last") else "every"
         found = capacity(**shape, reading=reading, mask="causal" if decoder else "full")
@@ -206,6 +206,14 @@ def test_only_what_has_cells_is_called_mapped():
                 own = f"{family}, {sight}" if sight else family
                 known = layers == 1 and family != "decoder" and heads in one_layer
                 assert known or (own, layers, heads) in asked, (own, layers, heads)
+
+
+def test_only_windows_that_have_cells_are_called_mapped():
+    trained = set(committed("sparse")["cell"])
+    asked = {(cell.layers, cell.heads) for cell in sparse.cells(FULL).values() if cell.name in trained}
+    for layers, heads, length in product(range(1, 6), range(1, 5), (sparse.LENGTH, 2 * sparse.LENGTH)):
+        found = capacity(layers=layers, heads=heads, head_dim=24, window=2, length=length)
+        assert (found.behind_trained == "mapped") == ((layers, heads) in asked and length == sparse.LENGTH)
 
 
 @cache

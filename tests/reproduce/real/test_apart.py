@@ -232,19 +232,22 @@ def errors_at(trial):
 
 
 @pytest.mark.parametrize(
-    ("early", "order", "many", "near"),
+    ("early", "order", "many", "near", "undecided"),
     [
-        (errors_at, True, True, True),
-        (lambda trial: 0.9 - errors_at(trial), False, False, True),
-        (lambda trial: 0.9, None, False, False),
+        (errors_at, True, True, True, 0),
+        (lambda trial: 0.9 - errors_at(trial), False, False, True, 0),
+        (lambda trial: 0.9, None, False, False, 5),
     ],
 )
-def test_what_is_seen_early_is_held_against_the_end(early, order, many, near):
+def test_what_is_seen_early_is_held_against_the_end(early, order, many, near, undecided):
     frame = rows_of({SWEEP: named("cifar10")[SWEEP]}, errors_at, early=early)
-    found = {each.claim: each.holds for each in apart_verdicts(frame) if SWEEP in each.claim}
+    verdicts = {each.claim: each for each in apart_verdicts(frame) if SWEEP in each.claim}
+    found = {claim: each.holds for claim, each in verdicts.items()}
     for share in ("5%", "10%"):
         when = f"{SWEEP}: after {share} of the training"
-        assert found[f"{when} the order of head counts by validation error is that at the end"] is order
+        ordered = f"{when} the order of head counts by validation error is that at the end"
+        assert found[ordered] is order
+        assert f", {undecided} undecided; early" in verdicts[ordered].evidence
         assert found[f"{when} as many heads are enough by validation error as at the end"] is many
         assert (
             found[f"{when} as many heads are enough by the distance of answers as by error at the end"]

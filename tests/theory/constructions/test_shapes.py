@@ -40,6 +40,16 @@ def assert_within_its_bound(made):
     assert error <= made.error.total < EPSILON
 
 
+def assert_no_narrower(made, **shape):
+    """A stream one number narrower would not do, by what `capacity` counts."""
+    architecture, dimension = made.model.architecture, made.task.dimension
+    shape |= {"layers": architecture.layers, "heads": architecture.heads, "head_dim": architecture.head_dim}
+    shape |= {"kv_heads": architecture.key_value_heads}
+    assert capacity(**shape, width=architecture.width).constructed >= dimension
+    if architecture.width > 1:
+        assert capacity(**shape, width=architecture.width - 1).constructed < dimension
+
+
 CAPACITIES = [
     (layers, heads, kv_heads, reading)
     for layers in (1, 2, 3)
@@ -56,6 +66,7 @@ def test_every_shape_is_built_at_its_capacity_and_refused_beyond(layers, heads, 
     made = built(maxima(min(reach.constructed, 9)), **shape)
     assert made.model.architecture.layers == layers
     assert_within_its_bound(made)
+    assert_no_narrower(made, reading=reading, mask=mask)
     if reach.constructed < 9:
         with pytest.raises(InvalidInput, match=f"expected at most {reach.constructed} ") as refusal:
             built(maxima(reach.constructed + 1), **shape)
@@ -93,6 +104,7 @@ def test_places_let_tokens_ask_for_different_coordinates(reading, dimension):
     assert made.model.architecture.positions == "one_hot"
     assert made.model.architecture.feedforward == 0
     assert_within_its_bound(made)
+    assert_no_narrower(made, reading=reading, positions=True)
 
 
 @pytest.mark.parametrize("layers", [2, 3])
@@ -104,6 +116,7 @@ def test_with_a_network_two_layers_reach_what_their_numbers_hold(layers, heads):
     )
     assert made.model.architecture.heads == heads
     assert_within_its_bound(made)
+    assert_no_narrower(made, reading="last", positions=True, feedforward=True)
 
 
 def test_a_sequence_too_short_for_all_groups_is_refused():

@@ -143,15 +143,6 @@ def sighted_cells() -> list[Cell]:
     )
     for sight, options in SIGHTED.items():
         for reading, heads, dimensions in shapes:
-            exist = capacity(
-                layers=2,
-                heads=heads,
-                head_dim=WIDTH // heads,
-                reading=reading,
-                positions="positions" in dict(options),
-                feedforward="feedforward" in dict(options),
-            ).constructed
-            laws = (*rivals(2, heads), (WEIGHTS, exist))
             cells += [
                 stacked(
                     reading,
@@ -160,12 +151,26 @@ def sighted_cells() -> list[Cell]:
                     maxima(dimension, PLACED_DIM),
                     family=f"{reading}, {sight}",
                     options=READING[reading] + options,
-                    predicted=laws,
                 )
                 for dimension in dimensions
                 if heads == 1 or "positions" in dict(options)
             ]
-    return cells
+    return list(map(with_weights, cells))
+
+
+def with_weights(cell: Cell) -> Cell:
+    """With the D that weights exist for in a stream of its width beside the rivals."""
+    options = dict(cell.options)
+    exist = capacity(
+        layers=cell.layers,
+        heads=cell.heads,
+        head_dim=cell.head_dim,
+        reading="every" if "class_reads" in options else "last",
+        positions="positions" in options,
+        feedforward="feedforward" in options,
+        width=cell.width,
+    ).constructed
+    return replace(cell, predicted=(*rivals(cell.layers, cell.heads), (WEIGHTS, exist)))
 
 
 def further_frontier_cells() -> list[Cell]:
@@ -179,13 +184,13 @@ def further_frontier_cells() -> list[Cell]:
         CONJECTURE: other_task_cells("last"),
     }
     frontier = [cell for rival, found in others.items() for cell in at_the_limit(found, rival)]
-    frontier += [
+    sighted = [
         cell
         for rival in (CONJECTURE, GATHERING, WEIGHTS)
         for cell in at_the_limit(cells, rival)
         if rival in (LAW_OF[cell.family.partition(",")[0]], WEIGHTS)
     ]
-    return [*longer(frontier), *wider(frontier)]
+    return [*longer([*frontier, *sighted]), *wider(frontier), *map(with_weights, wider(sighted))]
 
 
 def cells(recipe: Recipe) -> dict[str, Cell]:

@@ -9,15 +9,12 @@ rivals: L·h, if only the reader counts; L·h + h·floor((L − 1) / r), if what
 
 from typing import Any
 
-import numpy as np
-
-from headcount.models.architecture import Architecture
-from headcount.models.positions import visible
 from headcount.reproduce.maps.cell import WIDTH, Cell, at_the_limit, longer, maxima, named, wider
 from headcount.reproduce.maps.depth import CONJECTURE, GATHERING, READING, rivals
 from headcount.reproduce.maps.item import map_item
 from headcount.reproduce.maps.judging import Law
 from headcount.reproduce.recipe import Recipe
+from headcount.theory.shape import capacity
 
 LENGTH = 9
 WINDOWS = (1, 2, 4, 8)  # in a sequence of 9, 8 is everything
@@ -27,8 +24,8 @@ REACH = "L·h + what reaches all"
 
 def windowed(layers: int, heads: int, dimension: int, window: int, **others: int) -> Cell:
     """Heads that see this far, read in every layer; `others` are a stride or global tokens."""
-    sight = {"window": window, **others}
-    reaching = heads * (layers + (layers - 1) // relays(**sight))
+    sight: dict[str, Any] = {"window": window, **others}
+    reaching = capacity(layers=layers, heads=heads, head_dim=WIDTH // heads, length=LENGTH, **sight).trained
     family = ", ".join((f"window {window}", *(f"{name} {value}" for name, value in others.items())))
     laws = dict(rivals(layers, heads))
     return Cell(
@@ -41,20 +38,6 @@ def windowed(layers: int, heads: int, dimension: int, window: int, **others: int
         options=(*READING["every"], *{"global_tokens": 0, **sight}.items()),
         predicted=((CONJECTURE, laws[CONJECTURE]), (REACH, reaching), (GATHERING, laws[GATHERING])),
     )
-
-
-def relays(**sight: Any) -> int:
-    """After how many layers every token has heard of every other.
-
-    >>> relays(window=1), relays(window=4), relays(window=2, stride=3), relays(window=1, global_tokens=1)
-    (8, 2, 2, 2)
-    """
-    seen = visible(LENGTH, Architecture(token_dim=1, heads=1, head_dim=1, **sight))
-    sees = np.ones((LENGTH, LENGTH), int) if seen is None else seen.astype(int)
-    heard, layers = sees, 1
-    while not heard.all():
-        heard, layers = np.minimum(heard @ sees, 1), layers + 1
-    return layers
 
 
 def cells(recipe: Recipe) -> dict[str, Cell]:

@@ -73,7 +73,7 @@ def same_order(claim: str, early: Mapping[int, Group], final: Mapping[int, Group
     same, opposite = signs.count(1), signs.count(-1)
     evidence = (
         f"of {len(differ)} pairs that differ at the end, {same} are ordered so early, {opposite} the other "
-        f"way round, {signs.count(0)} cannot be told apart; early {_listed(early)}; "
+        f"way round, {signs.count(0)} undecided; early {_listed(early)}; "
         f"at the end {_listed(final)}"
     )
     verdict = None if not differ else False if opposite else True if same == len(differ) else None

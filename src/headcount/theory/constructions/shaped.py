@@ -114,7 +114,7 @@ def _built(
     beta = max(1.0, length / (epsilon * share))
     marks = np.array([np.arange(length) % plan.marks == mark for mark in range(plan.marks)], float)
     blocks = encoder(psis, sets if gated else None, task.token_dim, GATE, marks if plan.marks else None)
-    stream = _stream(plan, dimension)
+    stream = _stream(plan, shape, dimension)
     model = _model(task, shape, plan, stream, blocks, readout, beta, length)
     inside = max(int(mask.sum()) for mask in sets)
     outside = length - min(int(mask.sum()) for mask in sets)
@@ -246,11 +246,21 @@ def _residual(plan: Blueprint) -> float:
     return max((form.error for form in plan.forms), default=0.0)
 
 
-def _stream(plan: Blueprint, dimension: int) -> Stream:
-    """A place for everything that some layer, the encoder or the readout names."""
+def _stream(plan: Blueprint, shape: Shape, dimension: int) -> Stream:
+    """A place for everything that some layer, the encoder or the readout names.
+
+    As many as `capacity` counts, and one for each gate.
+    """
     stream = Stream()
     for coordinate in range(dimension):
-        stream["psi", coordinate], stream["read", coordinate]
+        if shape.reading == "last token":  # it has a psi of its own
+            stream["psi", coordinate], stream["read", coordinate]
+        else:
+            stream.share(("read", coordinate), ("psi", coordinate))
+    *token_layers, last = plan.layers
+    asked = {asker for layer in token_layers for look in layer.looks for asker, _, _ in look.asks}
+    if CLASS not in asked and any(asker == CLASS for look in last.looks for asker, _, _ in look.asks):
+        stream.share(CLASS, ("read", 0))  # tokens do not ask in the last layer; F takes the constant off
     for layer in plan.layers:
         for numbers in layer.numbers:
             for key, value in numbers:
@@ -295,7 +305,7 @@ def _model(
         class_reads="last" if shape.reading == "last" else "every",
         reader="last token" if shape.reading == "last token" else "class token",
         causal=shape.mask == "causal",
-        residual_width=len(stream.places),
+        residual_width=stream.width,
     )
     *token_layers, last = (layer.attention(stream) for layer in plan.layers)
     networks = _networks(plan, stream, task.dimension)
@@ -317,7 +327,7 @@ def _placed(blocks: Network, stream: Stream, dimension: int) -> Network:
     outputs = len(blocks.biases[-1])
     names = [(kind, i) for i in range(dimension) for kind in ("psi", "gate")]
     names += [("mark", mark) for mark in range(outputs - 2 * dimension)]
-    place = np.zeros((len(stream.places), outputs))
+    place = np.zeros((stream.width, outputs))
     for column, name in enumerate(names):
         if name in stream.places:
             place[stream[name], column] = 1.0
@@ -329,11 +339,11 @@ def _placed(blocks: Network, stream: Stream, dimension: int) -> Network:
 
 
 def _class_token(plan: Blueprint, stream: Stream) -> Float[np.ndarray, " width"]:
-    class_token = np.zeros(len(stream.places))
+    class_token = np.zeros(stream.width)
     if CLASS in stream.places:
         class_token[stream[CLASS]] = 1.0
     for coordinate, form in enumerate(plan.forms):
-        class_token[stream["read", coordinate]] = form.constant
+        class_token[stream["read", coordinate]] += form.constant
     return class_token
 
 
@@ -342,7 +352,7 @@ def _networks(plan: Blueprint, stream: Stream, dimension: int) -> list[Network |
     idle = len(plan.layers) - 2
     if not plan.network:
         return [None] * (len(plan.layers) - 1)
-    width = len(stream.places)
+    width = stream.width
     first, last = np.zeros((dimension, width)), np.zeros((width, dimension))
     for coordinate in range(dimension):
         first[coordinate, stream["gathered", coordinate]] = 1.0
@@ -354,7 +364,8 @@ def _networks(plan: Blueprint, stream: Stream, dimension: int) -> list[Network |
 
 
 def _reading(readout: Readout, stream: Stream, dimension: int) -> Network:
-    """F_0 of what was read; other places are not looked at."""
-    first = np.zeros((len(readout.biases[0]), len(stream.places)))
+    """F_0 of what was read, less the constant of the class token; other places are not looked at."""
+    first = np.zeros((len(readout.biases[0]), stream.width))
     first[:, [stream["read", coordinate] for coordinate in range(dimension)]] = readout.weights[0]
-    return Network((first, *readout.weights[1:]), readout.biases, "relu")
+    constant = first[:, stream[CLASS]] if CLASS in stream.places else 0.0
+    return Network((first, *readout.weights[1:]), (readout.biases[0] - constant, *readout.biases[1:]), "relu")

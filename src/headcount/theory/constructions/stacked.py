@@ -1,7 +1,8 @@
 r"""Weights for any shape: coordinates travel in the residual stream, and every layer reads some of them.
 
 The stream of a token holds psi_i(x(t)) for every coordinate, its gates, marks of its place where places are
-seen, a constant 1, what it has gathered, and places for what the reader has read. A head that asks for
+seen, a constant 1, and what it has gathered. What the reader has read of coordinate i stands where tokens
+hold psi_i: a class token has none of its own, and tokens no longer need it by then. A head that asks for
 coordinate i scores tokens by −psi_i + r_i and so finds the token at the minimum; whatever else it reads of
 that token, only psi_i goes on. What all tokens have gathered is the same at each of them, so the reader gets
 it from whichever token a head looks at. A class token and a token ask for different things with the same
@@ -31,11 +32,23 @@ class Stream:
     places: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __getitem__(self, name: tuple[str, int]) -> int:
-        return self.places.setdefault(name, len(self.places))
+        return self.places.setdefault(name, self.width)
+
+    def share(self, name: tuple[str, int], other: tuple[str, int]) -> None:
+        """Give a name the place of another."""
+        self.places[name] = self[other]
+
+    @property
+    def width(self) -> int:
+        """E: how many places there are."""
+        return len(set(self.places.values()))
 
     def labels(self) -> tuple[str, ...]:
-        """What stands at each place."""
-        return tuple(f"{kind}_{index}" for kind, index in self.places)
+        """What stands at each place; names that share one are joined by a slash."""
+        names: list[list[str]] = [[] for _ in range(self.width)]
+        for (kind, index), place in self.places.items():
+            names[place].append(f"{kind}_{index}")
+        return tuple(map("/".join, names))
 
 
 @dataclass
@@ -79,7 +92,7 @@ class Layer:
 
     def attention(self, stream: Stream) -> Attention:
         """The arrays; the stream must have all its places by now."""
-        shape, width = self.shape, len(stream.places)
+        shape, width = self.shape, stream.width
         query = np.zeros((shape.heads, shape.head_dim, width))
         key, value = np.zeros((2, shape.kv_heads, shape.head_dim, width))
         output = np.zeros((width, shape.heads, shape.head_dim))
