@@ -19,17 +19,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from packs import pack_of
 from recording import RESULTS, about, parser_of, write_json
 
 from headcount.engine.member import Slicing
 from headcount.engine.train import PackTraining
 from headcount.models.batches import Batched, Launch
 from headcount.models.transformer import Transformer
-from headcount.trials.grid import Grid
 from headcount.trials.machine import this_machine
-from headcount.trials.pack import Pack
-from headcount.trials.task_choice import TaskChoice
-from headcount.trials.training import Training
 
 SIZES = ((128, 4, 8), (16, 4, 8), (32, 8, 4), (64, 1, 32))  # T, h, n
 LAUNCHES = tuple(Launch(sequences, warps) for sequences, warps in product((2, 8, 32), (2, 4, 8)))
@@ -56,7 +53,8 @@ def main() -> None:
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
     known = {(row["way"], row["length"], row["heads"], row["members"]) for row in rows}
     for length, heads, head_dim in SIZES[: chosen.sizes]:
-        training = trained(length, heads, head_dim, chosen.members)
+        pack = pack_of(chosen.members, length=length, heads=heads, head_dim=head_dim)
+        training = Chosen(pack, this_machine())
         for name, way in ways(kind, training):
             if (name, length, heads, chosen.members) in known:
                 continue
@@ -65,20 +63,6 @@ def main() -> None:
             rows.append(row)
             write_json(path, {**about(), "rows": rows})
             print(row, flush=True)
-
-
-def trained(length: int, heads: int, head_dim: int, members: int) -> Chosen:
-    """Members of this size that nobody trained yet."""
-    grid = Grid(
-        TaskChoice.of("max_sum"),
-        length=length,
-        heads=heads,
-        head_dim=head_dim,
-        seed=tuple(range(members)),
-        training=Training(steps=10**6),
-    )
-    trials = grid.trials()
-    return Chosen(Pack(trials, trials[0].architecture), this_machine())
 
 
 def ways(kind: str, training: PackTraining) -> Iterator[tuple[str, Slicing]]:

@@ -8,13 +8,11 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from packs import pack_of
 from peers_torch import BATCH, CLIP, HEAD_DIM, HEADS, HIDDEN, RATE, SAMPLES, TOKEN_DIM
 
 from headcount.engine.train import PackTraining
-from headcount.trials.grid import Grid
 from headcount.trials.machine import this_machine
-from headcount.trials.pack import Pack
-from headcount.trials.task_choice import TaskChoice
 from headcount.trials.training import Training
 
 
@@ -75,19 +73,18 @@ def equinox_vmap(size: Any) -> Callable[[int], int]:
 
 def engine(size: Any) -> Callable[[int], int]:
     """Packs as they are trained, with a look at validation data every 100 steps."""
-    grid = Grid(
-        TaskChoice.of("max_sum"),
+    recipe = Training(steps=10**6, batch_size=BATCH, train_samples=SAMPLES)
+    pack = pack_of(
+        size.members,
+        recipe,
         length=size.length,
         heads=HEADS,
         head_dim=HEAD_DIM,
         layers=size.layers,
         hidden=HIDDEN,
         learning_rate=RATE,
-        seed=tuple(range(size.members)),
-        training=Training(steps=10**6, batch_size=BATCH, train_samples=SAMPLES),
     )
-    trials = grid.trials()
-    training = PackTraining(Pack(trials, trials[0].architecture), this_machine())
+    training = PackTraining(pack, this_machine())
     training.tuned = True
 
     def steps(count: int) -> int:

@@ -36,9 +36,10 @@ from quoted_shape import (
     shapes,
     unreached,
 )
+from quoted_speed import engine, growth_chart, peers, vit
 from quoted_theory import built, collisions, constructions, density, heads_needed, rates
 from quoted_trained import minilm, minilm_shares, minilm_way
-from quoting import NOT_RUN, RESULTS, ROOT, read_json, table
+from quoting import ROOT, read_json
 
 from headcount.report.collisions_chart import collisions_chart
 from headcount.report.page import error_against_length
@@ -46,51 +47,16 @@ from headcount.report.panel_chart import panels_chart
 from headcount.report.rendering import save_chart
 from headcount.reproduce.item import MAPS
 
-
-def engine() -> str:
-    rows = [
-        (
-            f"{result['machine']}, {result['members']} members",
-            _time(result["torch_eager_us"]),
-            _time(result["engine_us"]),
-            f"**{result['ratio']:.0f}×**",
-            f"{result['compile_seconds']:.1f} s",
-            f"{result['fraction_of_product_rate']:.1%}",
-        )
-        for result in map(read_json, ("engine-cpu.json", "engine-gpu.json"))
-    ]
-    return table(("machine", "eager PyTorch", "this engine", "ratio", "compile", "of the product rate"), rows)
-
-
-def _time(microseconds: float) -> str:
-    return f"{microseconds / 1000:.1f} ms" if microseconds >= 1000 else f"{microseconds:.0f} µs"
-
-
-def vit() -> str:
-    """A pack of vision transformers beside eager PyTorch: speeds, and how accurate both get."""
-    if not (RESULTS / "vit-gpu.json").exists():
-        return NOT_RUN
-    found = read_json("vit-gpu.json")
-    rows = []
-    for precision in ("float32", "bfloat16"):
-        torch, ours = (found[precision][side] for side in ("torch", "headcount"))
-        speeds = [f"{side['images_per_second']:,.0f} images a second" for side in (torch, ours)]
-        ratio = f"**{found[precision]['ratio']:.1f}×**"
-        rows.append((f"{precision}, {ours['members']} members", *speeds, ratio))
-        for split in ("train", "validation"):
-            right = [f"{side[split]:.1%}" for side in (torch, ours)]
-            rows.append((f"{precision}, {split} accuracy", *right, ""))
-    text = table(("", "eager PyTorch", "here", "ratio"), rows).replace("|  |", "| |")
-    return f"{text}\n\n({found['machine']}, {found['steps']:,} steps.)"
-
-
 QUOTES: dict[str, Callable[[], str]] = {
     "demo": partial(estimated, "demo"),
     "digits": partial(estimated, "digits"),
     "dimension": partial(dimension, "dimension"),
     "dimension_cpu": partial(dimension, "dimension-cpu"),
     "density_2": partial(density, "density-2"),
-    **{quote.__name__: quote for quote in (exactness, other_kinds, vit, engine, constructions, collisions)},
+    **{
+        quote.__name__: quote
+        for quote in (exactness, other_kinds, vit, engine, peers, constructions, collisions)
+    },
     **{quote.__name__: quote for quote in (built, density, rates, heads_needed, cluster, ten_million)},
     **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
     **{f"cells_{name}": partial(cells_of, name) for name in MAPS},
@@ -145,6 +111,8 @@ def main() -> None:
     for name, item in ALL_ITEMS.items():
         if (rows := rows_of(name)) is not None:
             save_chart(panels_chart(item.panels(rows)), docs / "reproduced" / f"{item.name}.svg")
+    if (growth := growth_chart()) is not None:
+        save_chart(growth, docs / "growth.svg")
     save_chart(corners_chart(), docs / "reproduced" / "corners.svg")
     save_chart(panels_chart(quoted_real.shape_panels()), docs / "reproduced" / "real.svg")
     (docs / "shape").mkdir(exist_ok=True)
