@@ -77,7 +77,7 @@ def _step_of(rows: pd.DataFrame, peer: str) -> str:
     row = rows.loc[peer]
     if not pd.notna(row["step_us"]):
         return "failed"
-    text = f"{_time(row['step_us'])} ({row['first_step_seconds']:.1f} s)"
+    text = f"{_time(float(row['step_us']))} ({row['first_step_seconds']:.1f} s)"
     return f"**{text}**" if peer == OURS else text
 
 
