@@ -66,18 +66,18 @@ def _compared(found: dict[str, Any]) -> str:
             alone = rows[(rows["layers"] == layers) & (rows["length"] == length) & rows["peer"].isin(ALONE)]
             by_peer = pd.concat([by_peer, alone.set_index("peer")])
             by_peer = by_peer[~by_peer.index.duplicated()]
-            cells = (_step_of(by_peer, name) for name in names)
+            steps = by_peer.to_dict("index")
+            cells = (_step_of(steps.get(name), name) for name in names)
             lines.append((f"L = {layers}, T = {length}, {members} at once", *cells))
     return f"{table(('', *names), lines)}\n\n({found['machine']}; {found['versions']}.)"
 
 
-def _step_of(rows: pd.DataFrame, peer: str) -> str:
-    if peer not in rows.index:
+def _step_of(row: dict[Any, Any] | None, peer: str) -> str:
+    if row is None:
         return "–"
-    row = rows.loc[peer]
-    if not pd.notna(row["step_us"]):
+    if not row["step_us"] > 0:
         return "failed"
-    text = f"{_time(float(row['step_us']))} ({row['first_step_seconds']:.1f} s)"
+    text = f"{_time(row['step_us'])} ({row['first_step_seconds']:.1f} s)"
     return f"**{text}**" if peer == OURS else text
 
 
