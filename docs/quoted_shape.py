@@ -17,6 +17,9 @@ from headcount.reproduce.page import columns, written
 from headcount.reproduce.recipe import FULL
 from headcount.results.numbers import scientific
 
+VERDICTS = ("not learnt", "cannot tell", "learnt", "not judged")
+KINDS = {"bowls": "bowls", "bowls_product": "products of bowls", "pre-norm": "sums, pre-norm"}
+
 
 def cells_of(name: str) -> str:
     """The verdicts on every law of a map, and its cells, folded away."""
@@ -98,28 +101,33 @@ def deep_collisions() -> str:
 def beyond() -> str:
     """Cells with one D more than the law grants: the best member and the typical one.
 
-    A law by which none of them is learnt, nor half-way, has one row; others have one for each L and h.
+    A law by which none of them is learnt, nor half-way, has one row; others have one for each kind, L and h.
     """
     rows = []
     for law, cells in cells_by_law():
-        chosen = judged_at(law, cells, 1)
+        chosen = with_typical(law, cells, 1)
         if chosen.empty:
             continue
-        sharp = (chosen["verdict"] == "not learnt").all()
-        groups = [(("all", "all"), chosen)] if sharp else chosen.groupby(["layers", "heads"])
+        sharp = chosen["verdict"].isin(("not learnt",)).all()
+        groups = [(("all", "all", "all"), chosen)] if sharp else chosen.groupby(["kind", "layers", "heads"])
         for shape, group in groups:
-            counts = [(group["verdict"] == word).sum() for word in ("not learnt", "cannot tell", "learnt")]
-            lowest = (f"{group[column].min():.2f}" for column in ("p", "typical"))
+            counts = [(group["verdict"] == word).sum() for word in VERDICTS]
+            lowest = (_lowest(group[column]) for column in ("p", "typical"))
             rows.append((law.title, *shape, *counts, *lowest))
-    names = ("law", "L", "h", "not learnt", "cannot tell", "learnt", "lowest p", "lowest p of a median")
+    names = ("law", "on", "L", "h", *VERDICTS, "lowest p", "lowest p of a median")
     return table(names, rows)
+
+
+def _lowest(values: "pd.Series[float]") -> str:
+    return "–" if values.isna().all() else f"{values.min():.2f}"
 
 
 def at_the_limit() -> str:
     """Cells with just the D that the law grants: how many were learnt by the best member, and the median."""
     rows = []
     for law, cells in cells_by_law():
-        chosen = judged_at(law, cells, 0)
+        chosen = with_typical(law, cells, 0)
+        chosen = chosen[chosen["verdict"] != "not judged"]
         if len(chosen):
             learnt = [sum(chosen[column] < LEARNT) for column in ("p", "typical")]
             rows.append((law.title, len(chosen), *learnt, f"{chosen['typical'].max():.2f}"))
@@ -156,12 +164,16 @@ def against(law: Law, cells: pd.DataFrame) -> Iterator[tuple[object, ...]]:
             yield row["cell"], granted, row["verdict"], f"{row['p']:.2f}"
 
 
-def judged_at(law: Law, cells: pd.DataFrame, above: int) -> pd.DataFrame:
-    """The judged cells with so many D more than the law grants, with the p of their median member."""
+def with_typical(law: Law, cells: pd.DataFrame, above: int) -> pd.DataFrame:
+    """The cells with so many D more than the law grants, their kind, and the p of a median member."""
     rows = [
-        {**row, "typical": place(row["median"], row["enough"], row["too_few"])}
+        {
+            **row,
+            "kind": KINDS.get(row["family"].rpartition(", ")[2], "sums"),
+            "typical": place(row["median"], row["enough"], 1.0 if row["dimension"] == 1 else row["too_few"]),
+        }
         for row in cells.to_dict(orient="records")
-        if row["dimension"] == row["predicted"][law.rival] + above and row["verdict"] != "not judged"
+        if row["dimension"] == row["predicted"][law.rival] + above
     ]
     return pd.DataFrame(rows)
 
