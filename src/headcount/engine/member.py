@@ -1,5 +1,6 @@
 """One member in training: its state, and the program that advances it. Pure JAX, one member at a time."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -80,18 +81,23 @@ def optimizer(training: Training) -> optax.GradientTransformation:
     )
 
 
-def start(model: Transformer, training: Training) -> Member:
-    """A member before its first step."""
-    model = jax.tree.map(jnp.asarray, model)
-    return Member(
-        model=model,
-        optimizer=optimizer(training).init(model),
-        step=jnp.int32(0),
-        diverged=jnp.bool_(False),
-        best=model,
-        best_error=jnp.float32(jnp.inf),
-        best_step=jnp.int32(0),
-    )
+def start(models: Transformer, training: Training) -> Member:
+    """Members before their first step, from their stacked models: in NumPy, so that nothing is compiled."""
+
+    def blank(model: Transformer) -> Member:
+        return Member(
+            model=model,
+            optimizer=optimizer(training).init(model),
+            step=jnp.int32(0),
+            diverged=jnp.bool_(False),
+            best=model,
+            best_error=jnp.float32(0),
+            best_step=jnp.int32(0),
+        )
+
+    shapes = jax.eval_shape(jax.vmap(blank), models)
+    zero: Member = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+    return replace(zero, model=models, best=models, best_error=np.full_like(zero.best_error, np.inf))
 
 
 def advance(

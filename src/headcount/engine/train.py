@@ -215,9 +215,7 @@ def initial_state(pack: TaskPack) -> Member:
         pad(Transformer.initialise(trial.architecture, seed=trial.seed), pack.architecture)
         for trial in pack.trials
     )
-    with jax.default_device(jax.local_devices(backend="cpu")[0]):  # zeros and copies: nothing for a GPU
-        state: Member = jax.device_get(jax.vmap(partial(start, training=pack.trials[0].training))(models))
-    return state
+    return start(models, pack.trials[0].training)
 
 
 def _model(
