@@ -10,6 +10,7 @@ from typing import Generic, TypeAlias, TypeVar
 from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
 from headcount.trials.machine import Machine
+from headcount.trials.sizes import array_shape, array_sizes
 from headcount.trials.task_choice import Task, TaskChoice
 from headcount.trials.training import Training
 from headcount.trials.trial import Shape, ShapeT, TaskT, TaskTrial, Trial
@@ -120,7 +121,7 @@ def max_in_time(machine: Machine, holding: int, member_seconds: float) -> int:
 
 def member_bytes(architecture: Architecture, trial: TaskTrial) -> int:
     """An upper estimate of what one member holds while it trains."""
-    batch, length = trial.training.batch_size, trial.length
+    batch, (*samples, length) = trial.training.batch_size, array_sizes(trial)
     hidden = sum(architecture.encoder_hidden) + architecture.encoder_sizes[0]
     token = 5 * hidden + 8 * architecture.heads
     if architecture.layers > 1 or architecture.layer_norm or architecture.bounded:
@@ -131,9 +132,7 @@ def member_bytes(architecture: Architecture, trial: TaskTrial) -> int:
     sequence = architecture.heads * (sum(architecture.encoder_sizes[-2:]) + architecture.width) * 4
     sequence += 4 * sum(architecture.readout_sizes)
     states = 10 * (architecture.counted_parameters() + architecture.layers * _attention_weights(architecture))
-    data = (
-        trial.training.train_samples + trial.training.validation_samples + trial.training.test_samples
-    ) * (length * architecture.token_dim + architecture.output_dim)
+    data = sum(samples) * (length * architecture.token_dim + architecture.output_dim)
     return 4 * (states + batch * (length * token + sequence) + data)
 
 
@@ -145,9 +144,10 @@ def step_seconds(architecture: Architecture, trial: TaskTrial, machine: Machine)
         _attention_weights(architecture),
     )
     token = hidden * (architecture.token_dim + 2 * heads)
-    token += (architecture.layers - 1) * (weights + SOFTMAX * heads * trial.length)
+    length = array_sizes(trial).length
+    token += (architecture.layers - 1) * (weights + SOFTMAX * heads * length)
     cost = COSTS[machine.kind]
-    tokens = trial.training.batch_size * trial.length
+    tokens = trial.training.batch_size * length
     return cost.step + cost.token * tokens * token + cost.weight * architecture.layers * weights
 
 
@@ -183,7 +183,8 @@ def _hull(trials: Sequence[TaskTrial]) -> Architecture:
     heads = max(trial.architecture.heads for trial in trials)
     head_dim = max(trial.architecture.head_dim for trial in trials)
     kv_heads = None if first.group_size == 1 else heads // first.group_size
-    return replace(first, heads=heads, head_dim=head_dim, kv_heads=kv_heads)
+    held = replace(first, heads=heads, head_dim=head_dim, kv_heads=kv_heads)
+    return array_shape(held, trials[0])
 
 
 def _seeing(architecture: Architecture, length: int) -> Architecture:
