@@ -33,7 +33,9 @@ def own_data(*, samples=410, length=9, token_dim=3, labels=False, masked=False):
 
 
 def trials_on(data, **changes):
-    recipe = MemberRecipe(steps=200, batch_size=32, width=8, hidden=8, starts=((2.0**-6, 0),), label_decay=0.1)
+    recipe = MemberRecipe(
+        steps=200, batch_size=32, width=8, hidden=8, starts=((2.0**-6, 0),), label_decay=0.1
+    )
     return replace(recipe, **changes).trials(data, (1, 4))
 
 
@@ -76,8 +78,8 @@ def test_larger_arrays_change_no_result_in_double_precision(trials, machine, mon
     for trial in trials:
         (larger, *errors), (model, *expected) = rounded[trial.id], exact[trial.id]
         np.testing.assert_allclose(errors, expected, rtol=1e-9)
-        held = unpad(larger, model.architecture)
-        for leaf, other in zip(jax.tree.leaves(held), jax.tree.leaves(model), strict=True):
+        held, plain = (unpad(each, trial.architecture) for each in (larger, model))
+        for leaf, other in zip(jax.tree.leaves(held), jax.tree.leaves(plain), strict=True):
             np.testing.assert_allclose(leaf, other, rtol=1e-7, atol=1e-9)
         for leaf, filled in zip(
             jax.tree.leaves(larger), jax.tree.leaves(pad(held, larger.architecture)), strict=True
@@ -104,3 +106,20 @@ def test_large_data_keeps_its_size(monkeypatch):
     monkeypatch.setattr(sizes, "MAX_ROUNDED_BYTES", 1 << 10)
     assert sizes.array_sizes(trial).length == 9
     assert sizes.array_shape(trial.architecture, trial) == trial.architecture
+
+
+def test_on_two_cores_the_program_of_a_head_count_depends_on_nothing_else():
+    """So later stages, with fewer head counts and more steps, find the programs of earlier ones."""
+    recipe = MemberRecipe(steps=200)
+    data = own_data()
+
+    def shapes(trials):
+        return {pack.trials[0].architecture.heads: pack.architecture for pack in plan(trials, CPU)}
+
+    probe = [*recipe.trials(data, (8,)), *replace(recipe, positions="both").trials(data, (8,))]
+    look = shapes(recipe.trials(data, range(1, 9)))
+    closer = shapes(replace(recipe, steps=8_000).trials(data, (2, 3, 8)))
+    assert [architecture.heads for architecture in look.values()] == list(look) == list(range(1, 9))
+    assert closer.items() <= look.items()
+    assert look[8] in {pack.architecture for pack in plan(probe, CPU)}
+    assert len(plan(recipe.trials(data, range(1, 9)), replace(CPU, lanes=8))) == 2

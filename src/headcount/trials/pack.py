@@ -10,7 +10,7 @@ from typing import Generic, TypeAlias, TypeVar
 from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
 from headcount.trials.machine import Machine
-from headcount.trials.sizes import array_shape, array_sizes
+from headcount.trials.sizes import are_rounded, array_shape, array_sizes
 from headcount.trials.task_choice import Task, TaskChoice
 from headcount.trials.training import Training
 from headcount.trials.trial import Shape, ShapeT, TaskT, TaskTrial, Trial
@@ -78,10 +78,11 @@ def plan(trials: Iterable[TaskTrial], machine: Machine) -> list[TaskPack]:
     """All trials in packs, the same for the same trials and machine whatever is finished already."""
     groups: dict[tuple[object, ...], list[TaskTrial]] = {}
     for trial in trials:
-        groups.setdefault(_signature(trial), []).append(trial)
+        groups.setdefault(_signature(trial, machine), []).append(trial)
     packs = []
     for group in groups.values():
-        for bucket in _buckets(group, machine):
+        buckets = _blocks if _in_few_shapes(group[0], machine) else _buckets
+        for bucket in buckets(group, machine):
             architecture = _hull(bucket)
             packs += cut(bucket, architecture, max_members(architecture, bucket[0], machine), machine)
     return packs
@@ -156,9 +157,11 @@ def _attention_weights(architecture: Architecture) -> int:
     return 4 * architecture.width * architecture.heads * architecture.head_dim
 
 
-def _signature(trial: TaskTrial) -> tuple[object, ...]:
+def _signature(trial: TaskTrial, machine: Machine) -> tuple[object, ...]:
     """What must be equal for members to share a program: all but heads, head_dim, seed, rate and data."""
     alike, group_size = _shape(trial.architecture, trial.length)
+    if _in_few_shapes(trial, machine):
+        alike = replace(alike, positions=trial.architecture.positions, length=trial.architecture.length)
     masked = trial.task.data is not None and trial.task.data.mask is not None
     return (trial.length, _program(trial.training), alike, group_size, masked)
 
@@ -192,6 +195,24 @@ def _seeing(architecture: Architecture, length: int) -> Architecture:
     if architecture.positions == "none" and architecture.positions_start == "zero":
         return replace(architecture, positions="both", length=length)
     return architecture
+
+
+def _in_few_shapes(trial: TaskTrial, machine: Machine) -> bool:
+    """Whether its program is worth finding again: on a processor, where padded heads take their time."""
+    return machine.kind == "cpu" and are_rounded(trial)
+
+
+def _blocks(group: Sequence[TaskTrial], machine: Machine) -> list[list[TaskTrial]]:
+    """Head counts in fixed blocks, one each on two cores: which others are trained changes no program.
+
+    So the stages of a study share programs, and so do data sets of different D. Blocks are larger where more
+    cores would be idle, for two members or more of each head count.
+    """
+    size = max(1, min(machine.lanes, MAX_MEMBERS["cpu"]) // 2)
+    blocks: dict[int, list[TaskTrial]] = {}
+    for trial in sorted(group, key=lambda trial: trial.architecture.heads):
+        blocks.setdefault((trial.architecture.heads - 1) // size, []).append(trial)
+    return list(blocks.values())
 
 
 def _buckets(group: Sequence[TaskTrial], machine: Machine) -> list[list[TaskTrial]]:

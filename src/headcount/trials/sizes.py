@@ -51,11 +51,12 @@ def array_shape(architecture: Architecture, trial: TaskTrial) -> Architecture:
 
 
 def rounded_up(size: int) -> int:
-    """The next of 1, 2, 4, 8, and from there of four sizes to each doubling.
+    """The next of 1, 2 and 8, and from there of four sizes to each doubling.
 
-    >>> [rounded_up(size) for size in (1, 3, 5, 9, 18, 20, 100, 3_360, 3_500)]
-    [1, 4, 8, 10, 20, 20, 112, 3584, 3584]
+    >>> [rounded_up(size) for size in (1, 2, 4, 5, 9, 18, 20, 100, 3_360, 3_500)]
+    [1, 2, 8, 8, 10, 20, 20, 112, 3584, 3584]
     """
-    doubling = (size - 1).bit_length()
-    between = 1 << (doubling - 3 if size > 8 else doubling)
+    if size <= 8:
+        return size if size <= 2 else 8
+    between = 1 << ((size - 1).bit_length() - 3)
     return -(-size // between) * between
