@@ -139,13 +139,14 @@ def test_the_engine_agrees_with_a_plain_loop_in_double_precision(trials):
     with jax.enable_x64(True):
         training.state, training.data = in_double(training.state), in_double(training.data)
         training.conditions = in_double(training.conditions)
+        data = in_double(data_of(trials)[0])
         while not training.finished:
             training.chunk()
         for place, trial in enumerate(trials):
             padded = jax.tree.map(lambda leaf, place=place: np.asarray(leaf)[place], training.state.model)
             ours = unpad(padded, trial.architecture)
-            reference = plain_training(trial, training.data)
-            x = training.data.test.x[0]
+            reference = plain_training(trial, data)
+            x = data.test.x[0]
             np.testing.assert_allclose(put_out(ours, x), put_out(reference, x), rtol=1e-7, atol=1e-8)
 
 
@@ -173,7 +174,7 @@ def test_a_member_that_sees_no_positions_stays_blind_among_members_that_do():
     assert together.architecture.positions == "both" and alone.architecture.positions == "none"
     own, other = finished(alone, GPU), finished(together, GPU)
     assert other.outcomes()[0].test_error == pytest.approx(own.outcomes()[0].test_error, rel=1e-3)
-    weights = np.asarray(other.state.model.encoder.weights[0])[:, :, data.token_dim :]
+    weights = np.asarray(other.state.model.encoder.weights[0])[:, :, together.architecture.token_dim :]
     assert not weights[0].any() and weights[1].any()
 
 

@@ -192,6 +192,6 @@ def test_the_json_has_what_was_promised():
     found = decide(sweep(3)).to_json()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     promised = "dimension interval verdict recommended_heads pools evidence curve reasons seconds version"
-    assert set(found) == {*promised.split(), "sentence", "deciding", "budget", "machine"}
+    assert set(found) == {*promised.split(), "sentence", "deciding", "budget", "machine", "compile_seconds"}
     assert [point["heads"] for point in found["curve"]] == list(range(1, 9))
     assert all(point["interval"][0] <= point["error"] <= point["interval"][1] for point in found["curve"])

@@ -21,6 +21,7 @@ from headcount.api.progress import FitProgress, is_interactive
 from headcount.data.arrays import MIN_SAMPLES, DataSet, TargetType, TokenType, data_set
 from headcount.data.long_form import Columns
 from headcount.data.sources import gathered
+from headcount.engine.lanes import compile_seconds
 from headcount.errors import DataWarning, HeadcountError
 from headcount.estimate.countdown import Countdown, check_minutes
 from headcount.estimate.evidence import estimate_of
@@ -213,7 +214,7 @@ class HeadCount:
         return self._answer
 
     def _fit(self, drawn: Callable[[int], tuple[DataSet, DataSet | None]], call: str) -> "HeadCount":
-        began = time.perf_counter()
+        began, compiled = time.perf_counter(), compile_seconds()
         max_heads = check_integer("max_heads", self.max_heads, at_least=3, at_most=MAX_HEADS)
         steps = None if self.steps is None else check_integer("steps", self.steps, at_least=200)
         d_model = check_d_model(self.d_model)
@@ -233,7 +234,11 @@ class HeadCount:
             self._train(study, minutes)
             found = estimate_of(study, d_model=d_model, minutes=minutes)
             early = study.early_estimate() if study.has_quick_sweep else found
-            found = replace(found, seconds=time.perf_counter() - began)
+            found = replace(
+                found,
+                seconds=time.perf_counter() - began,
+                compile_seconds=compile_seconds() - compiled,
+            )
             answer = Answer.of(study, found, command=f"{self._unfitted}.{call}")
             if self.out is not None:
                 answer.write(study)

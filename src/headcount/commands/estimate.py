@@ -152,12 +152,13 @@ def estimate_samples(
     from headcount.api.answer import Answer, check_same_data
     from headcount.commands.answer import show_answer
     from headcount.commands.stages import train_in_stages
+    from headcount.engine.lanes import compile_seconds
     from headcount.estimate.countdown import check_minutes
     from headcount.estimate.evidence import estimate_of
     from headcount.estimate.study import Study
     from headcount.results.files import check_writable
 
-    began = perf_counter()
+    began, compiled = perf_counter(), compile_seconds()
     minutes = check_minutes("--minutes", minutes)
     samples = _worded(samples)
     study = Study.of(samples, out, max_heads=max_heads, positions=positions, seed=seed, quick=quick)
@@ -167,7 +168,8 @@ def estimate_samples(
     _say_how_read(samples, quiet=as_json)
     train_in_stages(study, minutes=minutes, command=command, quiet=as_json)
     found = with_options(estimate_of(study, d_model=d_model, minutes=minutes))
-    answer = Answer.of(study, replace(found, seconds=perf_counter() - began), command=command)
+    found = replace(found, seconds=perf_counter() - began, compile_seconds=compile_seconds() - compiled)
+    answer = Answer.of(study, found, command=command)
     answer.write(study)
     if as_json:
         print(answer.text)

@@ -3,6 +3,7 @@
 Several GPUs share the members out evenly. None needs to know of another's, so that nothing is exchanged.
 """
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +38,7 @@ class Programs:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.compiling = Stopwatch()
         self._entries: OrderedDict[Any, _Entry] = OrderedDict()
         self._lock = Lock()
 
@@ -52,7 +54,8 @@ class Programs:
                 self._entries.popitem(last=False)
         with entry.lock:
             if entry.program is None:
-                entry.program = compile()
+                with self.compiling:
+                    entry.program = compile()
             return entry.program
 
 
@@ -62,7 +65,33 @@ class _Entry:
     program: Any = None
 
 
+class Stopwatch:
+    """The seconds in which one thread or more was inside."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._inside, self._began = 0, 0.0
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._began = time.perf_counter()
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self.seconds += time.perf_counter() - self._began
+
+
 _programs = Programs(MAX_PROGRAMS)
+
+
+def compile_seconds() -> float:
+    """For how long this process has compiled programs for members, or read them from the disk."""
+    return _programs.compiling.seconds
 
 
 def for_each_member(

@@ -1,5 +1,6 @@
 """One member in training: its state, and the program that advances it. Pure JAX, one member at a time."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import equinox as eqx
@@ -11,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, UInt32
 from scipy.special import entr, logsumexp
 
 from headcount.engine.data import Data, Split
+from headcount.engine.rounding import Extent
 from headcount.models.batches import Batched, Launch, averages_features
 from headcount.models.network import Parameter as AnyArray
 from headcount.models.pooling import pool_for_training
@@ -19,6 +21,8 @@ from headcount.trials.training import Loss, Training
 from headcount.trials.trial import Trial
 
 Batch = tuple[Array, Array, Array | None]
+
+IMPOSSIBLE = -1e30  # the log of a probability of 0, but finite: its product with 0 is 0
 
 
 class Slicing(NamedTuple):
@@ -53,10 +57,16 @@ class Schedule(eqx.Module):
 
 
 class Conditions(Schedule):
-    """What is particular to a member and never changes."""
+    """What is particular to a member and never changes; `extent` where arrays have more room than data."""
 
     padding: Padding
     dataset: Int[AnyArray, ""]
+    extent: Extent | None = None
+
+    @property
+    def outputs(self) -> Int[AnyArray, ""] | None:
+        """How many outputs count, where not all do."""
+        return None if self.extent is None else self.extent.outputs
 
 
 class Member(eqx.Module):
@@ -80,18 +90,25 @@ def optimizer(training: Training) -> optax.GradientTransformation:
     )
 
 
-def start(model: Transformer, training: Training) -> Member:
-    """A member before its first step."""
-    model = jax.tree.map(jnp.asarray, model)
-    return Member(
-        model=model,
-        optimizer=optimizer(training).init(model),
-        step=jnp.int32(0),
-        diverged=jnp.bool_(False),
-        best=model,
-        best_error=jnp.float32(jnp.inf),
-        best_step=jnp.int32(0),
-    )
+def start(models: Transformer, training: Training) -> Member:
+    """Members before their first step, from their stacked models: in NumPy, so that nothing is compiled."""
+
+    def blank(model: Transformer) -> Member:
+        return Member(
+            model=model,
+            optimizer=optimizer(training).init(model),
+            step=jnp.int32(0),
+            diverged=jnp.bool_(False),
+            best=model,
+            best_error=jnp.float32(0),
+            best_step=jnp.int32(0),
+        )
+
+    shapes = jax.eval_shape(jax.vmap(blank), models)
+    zero: Member = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+    worst = np.full(zero.best_error.shape, np.inf, zero.best_error.dtype)
+    begun: Member = replace(zero, model=models, best=models, best_error=worst)  # type: ignore[arg-type]
+    return begun
 
 
 def advance(
@@ -120,7 +137,7 @@ def _period(
         conditions.key,
         member.step,
         (training.evaluate_every, training.batch_size),
-        samples=data.train.x.shape[1],
+        samples=data.train.x.shape[1] if conditions.extent is None else conditions.extent.train,
     )
 
     def step(
@@ -128,7 +145,7 @@ def _period(
     ) -> tuple[tuple[Any, Any, Any, Any], None]:
         model, state, count, diverged = now
         batch = _batch(data.train, conditions.dataset, chosen)
-        loss, gradient = _loss_and_gradient(model, batch, conditions.padding, slicing, training.loss)
+        loss, gradient = _loss_and_gradient(model, batch, conditions, slicing, training.loss)
         direction, state = update(gradient, state, model)
         rate = learning_rate_at(count, conditions)
         model = jax.tree.map(lambda weight, move: weight - rate * move, model, direction)
@@ -143,7 +160,8 @@ def _period(
 
     predicted = predict(model, data.validation, conditions, slicing)
     truth = jnp.asarray(data.validation.y)[conditions.dataset]
-    error = jnp.mean(losses(predicted, truth, training.loss))
+    each = losses(predicted, truth, training.loss, conditions.outputs)
+    error = _mean(each, None if conditions.extent is None else conditions.extent.validation)
     better = error < member.best_error
     return Member(
         model=model,
@@ -208,16 +226,36 @@ def outputs(
 
 
 def losses(
-    predicted: Float[Array, "sample output"], y: Float[Array, "sample output"], loss: Loss
+    predicted: Float[Array, "sample output"],
+    y: Float[Array, "sample output"],
+    loss: Loss,
+    outputs: Int[AnyArray, ""] | None = None,
 ) -> Float[Array, " sample"]:
-    """What each sample costs: the mean square over outputs, or −log of the probability of its label."""
+    """What each sample costs: the mean square over outputs, or −log of the probability of its label.
+
+    Only the first `outputs` count, where not all do.
+    """
     if loss == "squared":
-        return jnp.mean((predicted - y) ** 2, axis=-1)
+        squares = (predicted - y) ** 2
+        return jnp.mean(squares, axis=-1) if outputs is None else jnp.sum(squares, axis=-1) / outputs
+    if outputs is not None:
+        predicted = jnp.where(jnp.arange(y.shape[-1]) < outputs, predicted, IMPOSSIBLE)
     return -jnp.sum(y * jax.nn.log_softmax(predicted, axis=-1), axis=-1)
 
 
+def _mean(values: Float[Array, " sample"], count: Int[AnyArray, ""] | None) -> Float[Array, ""]:
+    """Of all values, or of the first ones."""
+    if count is None:
+        return jnp.mean(values)
+    return jnp.sum(jnp.where(jnp.arange(len(values)) < count, values, 0)) / count
+
+
 def _drawn(
-    key: UInt32[AnyArray, "2"], first: Int[Array, ""], shape: tuple[int, int], *, samples: int
+    key: UInt32[AnyArray, "2"],
+    first: Int[Array, ""],
+    shape: tuple[int, int],
+    *,
+    samples: int | Int[AnyArray, ""],
 ) -> Int[Array, "step sequence"]:
     """Sequences drawn with replacement; which ones follows from the member's key and the step alone."""
     steps, size = shape
@@ -235,14 +273,14 @@ def _batch(train: Split, dataset: Int[AnyArray, ""], chosen: Int[Array, " sequen
 
 
 def _loss_and_gradient(
-    model: Transformer, batch: Batch, padding: Padding, slicing: Slicing, kind: Loss
+    model: Transformer, batch: Batch, conditions: Conditions, slicing: Slicing, kind: Loss
 ) -> tuple[Float[Array, ""], Transformer]:
     """The mean loss over the batch, summed slice by slice so that a slice stays in cache."""
-    length = batch[0].shape[1]
+    length, padding = batch[0].shape[1], conditions.padding
     ready, back = jax.vjp(lambda model: prepared(model, length, padding, slicing), model)
 
     def loss(ready: Transformer | Batched, x: Array, y: Array, mask: Array | None) -> Float[Array, ""]:
-        return jnp.mean(losses(outputs(ready, x, mask, padding), y, kind))
+        return jnp.mean(losses(outputs(ready, x, mask, padding), y, kind, conditions.outputs))
 
     size = batch[0].shape[0]
     slices = size // slicing.size

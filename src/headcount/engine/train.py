@@ -15,12 +15,14 @@ from jaxtyping import Array, Float
 from headcount.engine.data import Data, data_of
 from headcount.engine.lanes import Program, compiled, for_each_member, on_all_devices, stack
 from headcount.engine.member import Conditions, Member, Slicing, advance, predict, sample_costs, start
+from headcount.engine.rounding import Extent, enlarged
 from headcount.models.architecture import Architecture
 from headcount.models.padding import pad, unpad
 from headcount.models.transformer import Padding, Transformer
 from headcount.trials.machine import Machine, this_machine
 from headcount.trials.pack import Pack, TaskPack, plan
 from headcount.trials.row import Outcome
+from headcount.trials.sizes import are_rounded, array_sizes
 from headcount.trials.task_choice import Task, TaskChoice
 from headcount.trials.training import Training
 from headcount.trials.trial import TaskTrial, Trial
@@ -123,16 +125,25 @@ class PackTraining(ChunkByChunk):
         self.machine = machine
         self.training = replace(pack.trials[0].training, data_seed=0)
         data, datasets = data_of(pack.trials)
+        extent = None
+        if are_rounded(pack.trials[0]):
+            extent = Extent.of(data)
+            data = enlarged(data, array_sizes(pack.trials[0]), pack.architecture)
         self.data: Data = on_all_devices(jax.device_put(data), machine)
         self.conditions = stack(
-            Conditions.of(trial, padding=Padding.of(trial.architecture), dataset=dataset)
+            Conditions.of(trial, padding=Padding.of(trial.architecture), dataset=dataset, extent=extent)
             for trial, dataset in zip(pack.trials, datasets, strict=True)
         )
         self.state = initial_state(pack) if state is None else state
         sequences = len(pack.trials) * self.training.steps * self.training.batch_size
         attending = pack.architecture.layers > 1
         worth = ATTENDING_TOKENS_WORTH_TUNING if attending else TOKENS_WORTH_TUNING
-        self.tuned = sequences * pack.length >= worth
+        self.tuned = sequences * self.length >= worth
+
+    @property
+    def length(self) -> int:
+        """Tokens in a sequence of the arrays."""
+        return self.data.train.x.shape[2]
 
     @property
     def errors(self) -> Float[np.ndarray, " member"]:
@@ -145,7 +156,13 @@ class PackTraining(ChunkByChunk):
         predicted, best, data = jax.device_get(
             (for_each_member(*self._judging, self.machine), self.state.best, self.data)
         )
+        if self.conditions.extent is not None:
+            data, _ = data_of(self.pack.trials)
         splits = (data.train, data.validation, data.test)
+        predicted = [
+            outputs[:, : split.y.shape[1], : split.y.shape[2]]
+            for outputs, split in zip(predicted, splits, strict=True)
+        ]
         datasets = np.asarray(self.conditions.dataset)
         costs = [
             sample_costs(*pair, datasets, self.training.loss) for pair in zip(predicted, splits, strict=True)
@@ -174,14 +191,21 @@ class PackTraining(ChunkByChunk):
         if self.machine.kind == "gpu":
             return Slicing(batch)
         shape = self.pack.architecture
-        fitting = CACHED_FEATURES // (max(shape.encoder_sizes[1:]) * self.pack.length)
+        fitting = CACHED_FEATURES // (max(shape.encoder_sizes[1:]) * self.length)
         best = max(size for size in range(1, batch + 1) if batch % size == 0 and size <= max(1, fitting))
         # A batch without a divisor near that (a prime) is better off whole.
         return Slicing(best if best * 4 > min(fitting, batch) else batch, in_batches=True)
 
     def _advancing(self, periods: int) -> Call:
-        # How long they train reaches members as a number: a longer run needs no other program.
-        alike = replace(self.training, steps=self.training.evaluate_every, warmup=0)
+        # Numbers of steps and samples reach members as arguments: others need no other program.
+        alike = replace(
+            self.training,
+            steps=self.training.evaluate_every,
+            warmup=0,
+            train_samples=1,
+            validation_samples=2,
+            test_samples=2,
+        )
         program = partial(advance, training=alike, slicing=self.slicing)
         return program, (self.state, self.conditions), (self.data, np.int32(periods))
 
@@ -215,9 +239,7 @@ def initial_state(pack: TaskPack) -> Member:
         pad(Transformer.initialise(trial.architecture, seed=trial.seed), pack.architecture)
         for trial in pack.trials
     )
-    with jax.default_device(jax.local_devices(backend="cpu")[0]):  # zeros and copies: nothing for a GPU
-        state: Member = jax.device_get(jax.vmap(partial(start, training=pack.trials[0].training))(models))
-    return state
+    return start(models, pack.trials[0].training)
 
 
 def _model(

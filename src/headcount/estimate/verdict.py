@@ -54,6 +54,7 @@ class Estimate:
     - `pools`: whether the target also averages over its tokens; the average then counts as one of D.
     - `labels`: whether y are labels.
     - `budget`: the training behind it, where somebody would not wait for all of it.
+    - `seconds`, `compile_seconds`: how long it took, and how much of that programs were compiled.
     - `early`: whether it is a first guess, which nothing calibrates.
     """
 
@@ -67,6 +68,7 @@ class Estimate:
     reasons: tuple[str, ...]
     evidence: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    compile_seconds: float = 0.0
     machine: str = ""
     pools: bool = False
     labels: bool = False
@@ -134,6 +136,7 @@ class Estimate:
             "reasons": list(self.reasons),
             "budget": None if self.budget is None else asdict(self.budget),
             "seconds": round(self.seconds, 1),
+            "compile_seconds": round(self.compile_seconds, 1),
             "machine": self.machine,
             "version": __version__,
         }

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import lru_cache
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -29,6 +30,7 @@ def pad(model: Transformer, architecture: Architecture) -> Transformer:
     if _kind(architecture) != _kind(seen):
         raise expected("architecture", "one that differs from the model's in sizes alone", architecture)
     shapes, structure = _layout(architecture)
+    model = _with_columns(model, given.token_dim, architecture.token_dim)
     leaves = [
         np.pad(leaf, [(0, full - real) for real, full in zip(leaf.shape, shape, strict=True)])
         for leaf, shape in zip(jax.tree.leaves(model), shapes, strict=True)
@@ -40,6 +42,7 @@ def pad(model: Transformer, architecture: Architecture) -> Transformer:
 def unpad(model: Transformer, architecture: Architecture) -> Transformer:
     """The model of the smaller architecture, from the first entries of every array."""
     shapes, structure = _layout(architecture)
+    model = _with_columns(model, model.architecture.token_dim, architecture.token_dim)
     leaves = [
         np.asarray(leaf)[tuple(slice(size) for size in shape)]
         for leaf, shape in zip(jax.tree.leaves(model), shapes, strict=True)
@@ -48,10 +51,25 @@ def unpad(model: Transformer, architecture: Architecture) -> Transformer:
     return real
 
 
+def _with_columns(model: Transformer, before: int, after: int) -> Transformer:
+    """The model with room in its first layer for tokens of another size; columns of positions come last."""
+    if before == after:
+        return model
+    weight = np.asarray(model.encoder.weights[0])
+    token, position = weight[:, : min(before, after)], weight[:, before:]
+    none = np.zeros((len(weight), max(0, after - before)), weight.dtype)
+    wider: Transformer = eqx.tree_at(
+        lambda tree: tree.encoder.weights[0], model, np.concatenate([token, none, position], axis=1)
+    )
+    return wider
+
+
 def _kind(architecture: Architecture) -> tuple[Architecture, int]:
     """Everything but the sizes."""
     sizeless = replace(
         architecture,
+        token_dim=1,
+        output_dim=1,
         heads=1,
         head_dim=1,
         kv_heads=None,

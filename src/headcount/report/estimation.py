@@ -15,7 +15,7 @@ from headcount.estimate.verdict import Estimate
 from headcount.models.architecture import Architecture
 from headcount.report.attention_chart import attention_chart
 from headcount.report.deciding_chart import deciding_chart
-from headcount.report.rendering import facts, rendered
+from headcount.report.rendering import duration, facts, rendered
 from headcount.report.salience_chart import convergence_chart, salience_chart
 from headcount.theory.plan import counted
 
@@ -74,7 +74,10 @@ def page_of(
         head_size=HEAD_SIZE,
         tokens_read=data.length,
         command=command,
-        facts=[*facts(frame, failed=int((frame["status"] == "diverged").sum()))],
+        facts=[
+            *facts(frame, failed=int((frame["status"] == "diverged").sum())),
+            ("time of compiling", duration(found.compile_seconds)),
+        ],
     )
 
 

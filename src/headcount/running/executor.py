@@ -138,11 +138,14 @@ def _work(
             _report_problems(store, events)
             events.put(planned)
             ahead = CompilingAhead(planned.packs, machine)
-            for place, pack in enumerate(planned.packs):
-                if stop.is_set():
-                    break
-                ahead.wait_for(place)
-                _train(pack, store, machine, events, stop, keep_models)
+            try:
+                for place, pack in enumerate(planned.packs):
+                    if stop.is_set():
+                        break
+                    ahead.wait_for(place)
+                    _train(pack, store, machine, events, stop, keep_models)
+            finally:
+                ahead.finish()
         events.put(None)
     except BaseException as error:
         events.put(error)
@@ -160,12 +163,13 @@ def left_to_do(trials: Iterable[Trial], packs: Iterable[Pack], store: Store, *, 
 class CompilingAhead:
     """Makes the programs of the next packs ready while one trains: a GPU leaves the processor idle.
 
-    A CPU has none to spare, and its programs are small.
+    On a CPU it keeps the cores busy while the first program is compiled, which takes one of them.
     """
 
     def __init__(self, packs: Sequence[Pack], machine: Machine) -> None:
         self._packs, self._machine = packs, machine
-        self._many = min(PACKS_AHEAD, os.cpu_count() or 1) if machine.kind == "gpu" else 0
+        cores = machine.lanes if machine.kind == "cpu" else os.cpu_count() or 1
+        self._many = 0 if machine.kind == "cpu" and cores == 1 else min(PACKS_AHEAD, cores)
         self._begun: list[threading.Thread] = []
 
     def wait_for(self, place: int) -> None:
@@ -178,6 +182,11 @@ class CompilingAhead:
             self._begun.append(thread)
         if self._many:
             self._begun[place].join()
+
+    def finish(self) -> None:
+        """Return when no program is being compiled."""
+        for thread in self._begun:
+            thread.join()
 
     def _make_ready(self, pack: Pack) -> None:
         with contextlib.suppress(Exception):  # what is wrong with the pack is raised when its turn comes

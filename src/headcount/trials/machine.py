@@ -11,6 +11,8 @@ import jax
 
 DeviceKind = Literal["cpu", "gpu"]
 
+WORTH_KEEPING = 0.1  # seconds of compiling; reading a program takes a few hundredths
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -67,7 +69,7 @@ def _use_compilation_cache() -> None:
         if not os.access(folder / "programs", os.W_OK):
             return
         jax.config.update("jax_compilation_cache_dir", str(folder / "programs"))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", WORTH_KEEPING)
 
 
 def _processor() -> str:

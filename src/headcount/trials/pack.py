@@ -10,6 +10,7 @@ from typing import Generic, TypeAlias, TypeVar
 from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
 from headcount.trials.machine import Machine
+from headcount.trials.sizes import are_rounded, array_shape, array_sizes
 from headcount.trials.task_choice import Task, TaskChoice
 from headcount.trials.training import Training
 from headcount.trials.trial import Shape, ShapeT, TaskT, TaskTrial, Trial
@@ -77,10 +78,11 @@ def plan(trials: Iterable[TaskTrial], machine: Machine) -> list[TaskPack]:
     """All trials in packs, the same for the same trials and machine whatever is finished already."""
     groups: dict[tuple[object, ...], list[TaskTrial]] = {}
     for trial in trials:
-        groups.setdefault(_signature(trial), []).append(trial)
+        groups.setdefault(_signature(trial, machine), []).append(trial)
     packs = []
     for group in groups.values():
-        for bucket in _buckets(group, machine):
+        buckets = _blocks if _in_few_shapes(group[0], machine) else _buckets
+        for bucket in buckets(group, machine):
             architecture = _hull(bucket)
             packs += cut(bucket, architecture, max_members(architecture, bucket[0], machine), machine)
     return packs
@@ -120,7 +122,7 @@ def max_in_time(machine: Machine, holding: int, member_seconds: float) -> int:
 
 def member_bytes(architecture: Architecture, trial: TaskTrial) -> int:
     """An upper estimate of what one member holds while it trains."""
-    batch, length = trial.training.batch_size, trial.length
+    batch, (*samples, length) = trial.training.batch_size, array_sizes(trial)
     hidden = sum(architecture.encoder_hidden) + architecture.encoder_sizes[0]
     token = 5 * hidden + 8 * architecture.heads
     if architecture.layers > 1 or architecture.layer_norm or architecture.bounded:
@@ -131,9 +133,7 @@ def member_bytes(architecture: Architecture, trial: TaskTrial) -> int:
     sequence = architecture.heads * (sum(architecture.encoder_sizes[-2:]) + architecture.width) * 4
     sequence += 4 * sum(architecture.readout_sizes)
     states = 10 * (architecture.counted_parameters() + architecture.layers * _attention_weights(architecture))
-    data = (
-        trial.training.train_samples + trial.training.validation_samples + trial.training.test_samples
-    ) * (length * architecture.token_dim + architecture.output_dim)
+    data = sum(samples) * (length * architecture.token_dim + architecture.output_dim)
     return 4 * (states + batch * (length * token + sequence) + data)
 
 
@@ -145,9 +145,10 @@ def step_seconds(architecture: Architecture, trial: TaskTrial, machine: Machine)
         _attention_weights(architecture),
     )
     token = hidden * (architecture.token_dim + 2 * heads)
-    token += (architecture.layers - 1) * (weights + SOFTMAX * heads * trial.length)
+    length = array_sizes(trial).length
+    token += (architecture.layers - 1) * (weights + SOFTMAX * heads * length)
     cost = COSTS[machine.kind]
-    tokens = trial.training.batch_size * trial.length
+    tokens = trial.training.batch_size * length
     return cost.step + cost.token * tokens * token + cost.weight * architecture.layers * weights
 
 
@@ -156,9 +157,11 @@ def _attention_weights(architecture: Architecture) -> int:
     return 4 * architecture.width * architecture.heads * architecture.head_dim
 
 
-def _signature(trial: TaskTrial) -> tuple[object, ...]:
+def _signature(trial: TaskTrial, machine: Machine) -> tuple[object, ...]:
     """What must be equal for members to share a program: all but heads, head_dim, seed, rate and data."""
     alike, group_size = _shape(trial.architecture, trial.length)
+    if _in_few_shapes(trial, machine):
+        alike = replace(alike, positions=trial.architecture.positions, length=trial.architecture.length)
     masked = trial.task.data is not None and trial.task.data.mask is not None
     return (trial.length, _program(trial.training), alike, group_size, masked)
 
@@ -183,7 +186,8 @@ def _hull(trials: Sequence[TaskTrial]) -> Architecture:
     heads = max(trial.architecture.heads for trial in trials)
     head_dim = max(trial.architecture.head_dim for trial in trials)
     kv_heads = None if first.group_size == 1 else heads // first.group_size
-    return replace(first, heads=heads, head_dim=head_dim, kv_heads=kv_heads)
+    held = replace(first, heads=heads, head_dim=head_dim, kv_heads=kv_heads)
+    return array_shape(held, trials[0])
 
 
 def _seeing(architecture: Architecture, length: int) -> Architecture:
@@ -191,6 +195,24 @@ def _seeing(architecture: Architecture, length: int) -> Architecture:
     if architecture.positions == "none" and architecture.positions_start == "zero":
         return replace(architecture, positions="both", length=length)
     return architecture
+
+
+def _in_few_shapes(trial: TaskTrial, machine: Machine) -> bool:
+    """Whether its program is worth finding again: on a processor, where padded heads take their time."""
+    return machine.kind == "cpu" and are_rounded(trial)
+
+
+def _blocks(group: Sequence[TaskTrial], machine: Machine) -> list[list[TaskTrial]]:
+    """Head counts in fixed blocks, one each on two cores: which others are trained changes no program.
+
+    So the stages of a study share programs, and so do data sets of different D. Blocks are larger where more
+    cores would be idle, for two members or more of each head count.
+    """
+    size = max(1, min(machine.lanes, MAX_MEMBERS["cpu"]) // 2)
+    blocks: dict[int, list[TaskTrial]] = {}
+    for trial in sorted(group, key=lambda trial: trial.architecture.heads):
+        blocks.setdefault((trial.architecture.heads - 1) // size, []).append(trial)
+    return list(blocks.values())
 
 
 def _buckets(group: Sequence[TaskTrial], machine: Machine) -> list[list[TaskTrial]]:
