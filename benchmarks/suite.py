@@ -145,6 +145,15 @@ def right_as_corrected(row: dict[str, Any]) -> bool:
     return bool(row["judged"] == "right")
 
 
+def missed_as_corrected(row: dict[str, Any]) -> bool:
+    """Whether the answer is wrong and its interval misses too, where a frozen answer was corrected."""
+    low, high = row["interval"] or (0, 0)
+    if row["name"] in ERRATA and row["dimension"] is not None:
+        right = ERRATA[row["name"]][0]
+        return row["dimension"] not in right and not any(low <= answer <= high for answer in right)
+    return bool(row["judged"] == "missed")
+
+
 def within_a_tenth(found: Estimate) -> int:
     lowest = min(point.value for point in found.errors)
     return next(point.heads for point in found.errors if point.value <= 1.1 * lowest)
@@ -161,6 +170,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     ):
         such = [row["name"] for row in rows if row["judged"] == word]
         yield f"{name}: {len(such)} of {len(rows)}{': ' if such else ''}{', '.join(such)}"
+    yield f"missed, with the corrections: {share(map(missed_as_corrected, rows))}"
     controls = [row for row in rows if row["control"]]
     alarms = [row["name"] for row in controls if row["verdict"] == "retrieval"]
     yield f"controls called a retrieval of more: {len(alarms)} of {len(controls)} {', '.join(alarms)}"

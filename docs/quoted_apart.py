@@ -24,7 +24,7 @@ def width_or_heads() -> str:
     held = [verdict.holds for verdict in controls.values()]
     missing = [title for title, verdict in controls.items() if verdict == NOT_TRAINED]
     if corners and all(held):
-        answer = "It is the width, mostly."
+        answer = "In training accuracy it is the width, mostly."
     elif False in held or -1 in signs:
         answer = "It is not the width everywhere."
     elif corners and missing:

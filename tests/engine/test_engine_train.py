@@ -180,9 +180,8 @@ def test_a_member_that_sees_no_positions_stays_blind_among_members_that_do():
 
 def test_labels_are_judged_against_how_often_each_occurs():
     data = own_data(labels=True, masked=True)
-    (pack,) = plan(trials_on(data, steps=400), CPU)
-    outcomes = finished(pack, CPU).outcomes()
-    assert all(0 < outcome.test_error < 0.9 for outcome in outcomes)
+    for pack in plan(trials_on(data, steps=400), CPU):
+        assert all(0 < outcome.test_error < 0.9 for outcome in finished(pack, CPU).outcomes())
     y = data.targets[None]
     shares = np.log(y.mean(axis=1, keepdims=True)).repeat(400, axis=1)
     for scores, cost in ((shares, 1), (np.where(y > 0, 0.0, -1e9), 0)):
@@ -210,10 +209,10 @@ def test_data_lives_as_long_as_its_study():
     trials = trials_on(data)
     (made, _), (again, _) = data_of(trials), data_of(trials)
     assert (made.train.x == again.train.x).all()
-    (pack,) = plan(trials, CPU)
-    finished(pack, CPU).outcomes()
+    packs = plan(trials, CPU)
+    finished(packs[0], CPU).outcomes()
     watched = weakref.ref(data)
-    del data, trials, pack
+    del data, trials, packs
     gc.collect()
     assert watched() is None
 

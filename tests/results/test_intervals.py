@@ -81,6 +81,19 @@ def test_medians_and_their_ratios_are_covered(noise, seeds):
         assert median_ratio_interval(values[0, 0], values[1, 0]) is None
 
 
+def test_what_fails_at_one_place_only_is_covered_less_often_than_the_interval_says():
+    """The pages say so: one seed in eight fails at the last length, or in one of two groups."""
+    random, x = np.random.default_rng(1), np.log(8 * 2.0 ** np.arange(5))
+    drawn = 0.4 * random.normal(size=(DRAWS, 5, 8))
+    drawn[:, -1] += 5 * (random.random((DRAWS, 8)) < 1 / 8)
+    failures = np.array([0, 0, 0, 0, 5 / 8])
+    truth = np.polyfit(x, failures, 1)[0]
+    slopes = covered([slope(x, list(groups)).interval for groups in drawn], truth)
+    few = drawn[..., :5]
+    means = covered([difference(groups[-1], groups[0]).interval for groups in few], failures[-1])
+    assert 0.6 < slopes < 0.85 and 0.6 < means < 0.85
+
+
 def test_of_many_comparisons_of_equals_few_find_anything():
     random = np.random.default_rng(0)
     families = random.normal(size=(300, 6, 2, 4))

@@ -1,6 +1,7 @@
 """Heads, head size and width each alone: what is trained, and verdicts on errors known beforehand."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 from reproduce.invented import invented_frame
 from reproduce.real.small import images, rankings
+from scipy.stats import t as student
 
 from headcount.reproduce import planted
 from headcount.reproduce.real.apart import (
@@ -165,6 +167,10 @@ def test_lists_with_negatives_of_one_difficulty_are_held_against_the_hardest():
     frame = rows_of({variant: trials[variant] for variant in (HARDEST, EVENLY)}, error)
     found = verdict(frame, "falls more with T, from 8 to 64")
     assert found.holds is True and "10.0 points" in found.evidence
+    (low, high) = map(float, re.search(r"10.0 points \((.*?) to (.*?)\)", found.evidence).groups())
+    seeds = 100 * np.array([0.002 * (seed % 3) for seed in range(5)])  # at T = 64 both are the same members
+    reach = student.ppf(0.975, 8) * np.sqrt(2 * seeds.var(ddof=1) / 5)
+    np.testing.assert_allclose([low, high], [10 - reach, 10 + reach], atol=0.06)
     assert verdict(frame, f"{HARDEST}: training accuracy is lower").holds is True
 
 

@@ -190,10 +190,20 @@ def one_difficulty(hardest: pd.DataFrame, evenly: pd.DataFrame) -> Iterator[Verd
         if min(map(len, groups)) < 2:
             yield Verdict(claim, None, "needs two seeds in each cell")
             return
-        found.append((f"h = {heads}, E = {width}", contrast(groups, (1.0, -1.0, -1.0, 1.0))))
+        found.append((f"h = {heads}, E = {width}", more_of_a_fall(*groups)))
     signs = [one.sign if _tells(one) else 0 for _, one in found]
     verdict = True if min(signs) > 0 else False if min(signs) < 0 else None
     yield Verdict(claim, verdict, "; ".join(f"{where}: {points(one)} more" for where, one in found))
+
+
+def more_of_a_fall(even_long: Group, even_short: Group, hard_long: Group, hard_short: Group) -> Estimated:
+    """By how much more the first rises from its short lists to its long ones than the second.
+
+    Lists of all negatives there are belong to both: such members cancel and add no variance.
+    """
+    if np.array_equal(np.sort(even_long), np.sort(hard_long)):
+        return difference(hard_short, even_short)
+    return contrast((even_long, even_short, hard_long, hard_short), (1.0, -1.0, -1.0, 1.0))
 
 
 def points(found: Estimated) -> str:

@@ -91,7 +91,10 @@ def same_enough(claim: str, early: int, final: Mapping[int, Group]) -> Verdict:
     )
     if at_end == max(final):
         evidence += "; more might be better still"
-    return Verdict(claim, early == at_end, evidence)
+    unclear = (
+        early > at_end and final[early].mean() < final[at_end].mean()
+    )  # better, though not significantly
+    return Verdict(claim, None if unclear else early == at_end, evidence)
 
 
 def enough(errors: Mapping[int, Group]) -> int:
