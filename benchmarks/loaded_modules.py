@@ -74,9 +74,9 @@ class Command:
 
 REAL = ("headcount.reproduce.real", "headcount.data.cifar10", "headcount.data.msmarco")
 COMMANDS = {
-    "demo": Command(("demo",), 76, SMALL_MEMBERS, without=("headcount.reproduce", *REAL)),
-    "sweep": Command(("sweep", "spec.toml"), 52, without=("headcount.reproduce", *REAL)),
-    "reproduce table2": Command(("reproduce", "table2", "--quick"), 58, SMALL_RECIPE, without=REAL),
+    "demo": Command(("demo",), 77, SMALL_MEMBERS, without=("headcount.reproduce", *REAL)),
+    "sweep": Command(("sweep", "spec.toml"), 54, without=("headcount.reproduce", *REAL)),
+    "reproduce table2": Command(("reproduce", "table2", "--quick"), 60, SMALL_RECIPE, without=REAL),
 }
 
 
