@@ -1,7 +1,6 @@
 """The version of the package, and the versions that a result depends on."""
 
 from functools import cache
-from importlib.metadata import version
 
 __version__ = "0.2.0"
 
@@ -13,5 +12,7 @@ ALGORITHM = 1
 @cache
 def versions() -> str:
     """The versions that a result depends on."""
+    from importlib.metadata import version  # here, since every command loads this module
+
     parts = ("jax", "jaxlib", "optax", "equinox")
     return ", ".join([f"headcount {__version__}", *(f"{name} {version(name)}" for name in parts)])

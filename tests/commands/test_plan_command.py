@@ -32,6 +32,7 @@ def files(tmp_path, monkeypatch):
     Path("words.json").write_text('{"dimension": "four"}')
     Path("headless.json").write_text(json.dumps({**BERT, "num_attention_heads": None}))
     Path("odd.json").write_text(json.dumps({**BERT, "model_type": "new", "hidden_size": 100}))
+    Path("seen.json").write_text(json.dumps({**BERT, "sliding_window": True}))
     Path("kv.json").write_text(json.dumps({**BERT, "num_key_value_heads": 5}))
 
 
@@ -74,11 +75,19 @@ def test_width_layers_and_decoder_are_kept_to(answered):
     assert "decoder, read at its last token" in " ".join(answered("6 --decoder").split()).lower()
 
 
-def test_a_width_that_reaches_d_at_some_depths_names_the_others(answered):
-    assert "With 1 layer, no such shape is known to reach D = 9." in answered("9 --width 10")
+def test_a_width_that_is_too_small_is_named_as_what_binds(answered):
     shown = answered("9 --width 6 --layers 3")  # six numbers do not hold nine
     assert shown.startswith("No such shape with 3 layers is known to reach D = 9.")
     assert "cannot" not in shown
+    for line, most in (("9 --width 6", "D = 6 at most"), ("4 --width 3", "D = 3 at most")):
+        said = f"The width binds: such shapes with E = {line[-1]} reach {most}, whatever their heads."
+        assert said in " ".join(answered(line).split())
+        assert "The width binds" not in answered(f"{most[4]} --width {line[-1]}")
+    assert "E = 2 reach no D" in " ".join(answered("4 --width 2 --decoder").split())
+
+
+def test_a_width_may_be_split_into_more_heads_than_d(answered):
+    assert answered("9 --width 10").startswith("D = 9 takes 10 heads in 1 layer")
 
 
 def test_the_conditions_of_the_weights_are_named_with_a_config_alone(answered):
@@ -129,6 +138,34 @@ def test_a_config_and_d_are_told_whether_it_is_reached_and_by_how_few_heads(answ
     assert max(map(len, shown.splitlines())) <= 80
 
 
+IN_FULL = "tokens or less, not all; the numbers are for full attention in every layer"
+NAMED = ("see a window of", "Tokens see", "the encoder alone")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"attention_window": [512] * 12}, f"In all its 12 layers tokens see a window of 512 {IN_FULL}"),
+        (
+            {"local_attention": 128, "global_attn_every_n_layers": 3},
+            f"In 8 of its 12 layers tokens see a window of 128 {IN_FULL}",
+        ),
+        (
+            {"sliding_window": 512, "sliding_window_pattern": 6, "is_decoder": True},
+            f"In 10 of its 12 layers tokens see a window of 512 {IN_FULL}",
+        ),
+        ({"sliding_window": 512, "is_decoder": True}, "Tokens see 512 tokens at most; D is what lies within"),
+        ({"is_encoder_decoder": True}, "shape and numbers are those of the encoder alone"),
+        ({}, ""),
+    ],
+)
+def test_a_window_and_a_decoder_besides_are_named(answered, changes, said):
+    Path("config.json").write_text(json.dumps({**BERT, **changes}))
+    shown = " ".join(answered("--config config.json").split())
+    assert said in shown
+    assert [part for part in NAMED if part in shown] == [part for part in NAMED if part in said]
+
+
 def test_a_decoder_and_an_encoder_are_told_apart(answered):
     read = {
         option: json.loads(answered(f"--config config.json {option} --json"))["reached"]["trained"]
@@ -174,6 +211,10 @@ def test_nothing_heavy_is_loaded_for_an_answer(line):
         ("--config list.json", "list.json: expected a JSON object"),
         ("--config headless.json", "expected num_attention_heads"),
         ("--config odd.json", "hidden_size: expected a multiple of num_attention_heads = 12"),
+        (
+            "--config seen.json",
+            "seen.json: sliding_window: expected an integer from 1 to 1000000000, got True",
+        ),
         ("--config kv.json", "num_key_value_heads: expected a divisor of the 12 heads"),
         ("--config config.json --width 96", "--width: expected no config"),
         ("--config config.json --layers 2", "--layers: expected a D to plan for"),

@@ -1,6 +1,7 @@
 """`headcount reproduce` from the command line, with a recipe small enough for a test."""
 
 import json
+import re
 from dataclasses import replace
 
 import pandas as pd
@@ -48,3 +49,12 @@ def test_an_unknown_item_is_one_line(name, line, called, capsys):
     assert called("reproduce", name) == 2
     shown = capsys.readouterr().err
     assert shown.count("\n") == 1 and line in shown
+
+
+def test_the_help_names_the_seeds_and_the_choice_that_maps_and_other_items_have(called, capsys):
+    assert called("reproduce", "--help") == 0
+    shown = " ".join(re.sub("[│╭╮╰╯─]", " ", capsys.readouterr().out).split())
+    real = " or ".join(str(seeds) for seeds in sorted({REAL_ITEMS[name].seeds for name in REAL_ITEMS})[::-1])
+    (mapped,) = {MAPS[name].seeds for name in MAPS}
+    assert f"{recipes.FULL.seeds}; {mapped} of maps; {real} on real data" in shown
+    assert f"Maps of shapes ({', '.join(MAPS)}) judge a cell by its lowest test error" in shown

@@ -67,6 +67,39 @@ def test_grouped_heads_their_size_and_the_window_are_read():
     assert model_config({**falcon, "num_hidden_layers": 2}).kv_heads == 1
 
 
+FULL, SLIDING = "full_attention", "sliding_attention"
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "window", "layers"),
+    [
+        ("mistral", {"sliding_window": 64}, 64, 12),
+        ("longformer", {"attention_window": 512}, 512, 12),
+        ("longformer", {"attention_window": [32] * 11 + [64]}, 64, 12),
+        ("modernbert", {"local_attention": 128, "global_attn_every_n_layers": 5}, 128, 9),
+        ("modernbert", {"local_attention": 128, "layer_types": [FULL, SLIDING] * 6}, 128, 6),
+        ("gemma3_text", {"sliding_window": 512, "sliding_window_pattern": 5}, 512, 10),
+        ("gemma3_text", {"sliding_window": 512}, 512, 10),
+        ("gemma3_text", {"sliding_window": 512, "layer_types": [SLIDING] * 9 + [FULL] * 3}, 512, 9),
+        ("gemma2", {"sliding_window": 4096}, 4096, 6),
+        ("qwen2", {"sliding_window": 64, "use_sliding_window": True, "max_window_layers": 8}, 64, 4),
+        ("qwen2", {"sliding_window": 64, "use_sliding_window": True, "max_window_layers": 12}, None, 0),
+        ("qwen2", {"sliding_window": 64, "use_sliding_window": False}, None, 0),
+        ("gpt_neo", {"attention_layers": ["global", "local"] * 6, "window_size": 32}, 32, 6),
+        ("new", {"sliding_window": None}, None, 0),
+    ],
+)
+def test_windows_are_told_with_the_layers_that_have_them(kind, changes, window, layers):
+    found = model_config({**BERT, "model_type": kind, **changes})
+    assert (found.window, found.window_layers) == (window, layers)
+
+
+def test_of_an_encoder_with_a_decoder_the_encoder_is_described():
+    found = model_config({**BERT, "is_encoder_decoder": True, "architectures": ["NewForCausalLM"]})
+    assert found.encoder_alone and not found.decoder
+    assert not model_config(BERT).encoder_alone
+
+
 def test_an_unknown_kind_has_a_shape_but_no_count():
     found = model_config({**BERT, "model_type": "new"})
     assert found.parameters is None and found.counted_as is None and found.heads == 12
@@ -85,6 +118,12 @@ def test_an_unknown_kind_has_a_shape_but_no_count():
         ({"num_hidden_layers": "12"}, "num_hidden_layers: expected an integer from 1"),
         ({"num_key_value_heads": 5}, "num_key_value_heads: expected a divisor of the 12 heads, got 5"),
         ({"hidden_size": None, "text_config": {}}, "it has a text_config"),
+        ({"sliding_window": True}, "sliding_window: expected an integer from 1 to 1000000000, got True"),
+        ({"sliding_window": "64"}, "sliding_window: expected an integer from 1"),
+        ({"attention_window": [64, 64]}, "attention_window: expected an integer or 12 of them"),
+        ({"attention_window": [True] * 12}, "attention_window: expected an integer from 1"),
+        ({"sliding_window": 64, "sliding_window_pattern": 0}, "sliding_window_pattern: expected an integer"),
+        ({"sliding_window": 64, "layer_types": [FULL]}, "layer_types: expected a list of 12 names"),
     ],
 )
 def test_a_config_that_cannot_be_used_is_named_in_one_line(changes, fragment):

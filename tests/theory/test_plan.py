@@ -39,7 +39,7 @@ def test_a_planned_shape_is_the_smallest_that_reaches_d(dimension, layers, famil
         found, split = getattr(depth, behind), family.width is not None and family.head_dim is None
         possible = [
             shape
-            for heads in range(1, dimension + 1)
+            for heads in range(1, (family.width if split else dimension) + 1)
             if not split or family.width % heads == 0
             for shape in [family.shape(layers, heads, kv) for kv in divisors(heads)]
             if getattr(capacity(**asdict(shape)), behind) >= dimension

@@ -1,5 +1,6 @@
 """The capacity of a shape: the schedule against an exhaustive search, and laws that must follow from it."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,6 +16,7 @@ from headcount.theory.shape import Shape, capacity, schedule
 from headcount.theory.sight import relays
 
 quickly = settings(max_examples=80)
+WHOLE = {"positions": True, "feedforward": True}
 
 
 sights = st.just({}) | st.fixed_dictionaries(
@@ -104,11 +106,33 @@ def test_more_of_anything_never_reaches_less(shape):
         {"head_dim": shape.head_dim + 1},
         {"heads": 2 * shape.heads, "kv_heads": 2 * shape.kv_heads},
         {"positions": True},
-        {"positions": True, "feedforward": True},
     ]
     for change in more:
         assert capacity(**{**vars(shape), **change}).constructed >= reach
     assert capacity(**vars(shape)).trained <= reach or shape.sparse
+
+
+@quickly
+@given(shapes(), st.integers(1, 12), st.integers(1, 80), st.booleans())
+def test_more_abilities_tokens_or_heads_never_reach_less(shape, length, width, narrow):
+    shape = replace(shape, length=shape.length or length, width=width if narrow else None)
+    blind, placed, whole = (
+        capacity(**vars(replace(shape, positions=positions, feedforward=feedforward))).constructed
+        for positions, feedforward in ((False, False), (True, False), (True, True))
+    )
+    assert blind <= placed <= whole
+    sees = {"positions": True, "feedforward": shape.kv_heads % 2 == 0}
+    reach = capacity(**{**vars(shape), **sees}).constructed
+    if not shape.sparse:
+        assert reach <= capacity(**{**vars(shape), **sees, "length": shape.length + 1}).constructed
+        assert reach <= capacity(**{**vars(shape), **sees, "length": None}).constructed
+    if not narrow:
+        assert (
+            reach
+            <= capacity(
+                **{**vars(replace(shape, heads=2 * shape.heads, kv_heads=2 * shape.kv_heads)), **sees}
+            ).constructed
+        )
 
 
 @quickly
@@ -128,9 +152,28 @@ def test_a_narrow_stream_reaches_no_more_and_guesses_what_it_loses(shape, width)
     [
         ({"layers": 1, "heads": 4, "kv_heads": 1, "head_dim": 3}, "kv·n = 3 numbers a layer", 3),
         ({"layers": 2, "heads": 2, "kv_heads": 1, "head_dim": 2}, "kv·n = 2 numbers a layer", 4),
-        ({"layers": 2, "heads": 3, "head_dim": 4, "reading": "last", "positions": True}, "h² = 9", 9),
-        ({"layers": 2, "heads": 3, "head_dim": 4, "positions": True}, "h² + h = 12", 12),
+        (
+            {"layers": 2, "heads": 3, "head_dim": 4, "reading": "last", "positions": True},
+            "h² = 9 with positions, T >= 3",
+            9,
+        ),
+        (
+            {"layers": 2, "heads": 3, "head_dim": 4, "positions": True},
+            "h² + h = 12 with positions, T >= 3",
+            12,
+        ),
         ({"layers": 2, "heads": 1, "head_dim": 8, "positions": True, "feedforward": True}, "kv·n = 8", 8),
+        ({"layers": 2, "heads": 1, "head_dim": 8, **WHOLE, "length": 5}, "T = 5; heads are no limit", 5),
+        (
+            {"layers": 2, "heads": 4, "head_dim": 9, **WHOLE, "length": 3},
+            "T·h + h = 16 with positions, T = 3",
+            16,
+        ),
+        (
+            {"layers": 2, "heads": 3, "head_dim": 9, **WHOLE, "length": 4},
+            "h² + h = 12 with positions, T >= 3",
+            12,
+        ),
         ({"layers": 1, "heads": 2, "head_dim": 8, "positions": True, "feedforward": True}, "h = 2", 2),
         ({"layers": 2, "heads": 1, "head_dim": 8, "width": 5}, "E = 5: D = 3 takes 6 numbers", 2),
         ({"layers": 1, "heads": 4, "head_dim": 1, "width": 4}, "h = 4", 4),
@@ -161,6 +204,39 @@ def test_tokens_hear_of_each_other_by_the_sight_of_the_model_class(sight, global
     for most in (1, 2, length):
         found = heard.index(True) + 1 if any(heard[:most]) else None
         assert relays(length, most=most, **sight) == found
+
+
+def test_tokens_that_never_hear_of_each_other_are_known_by_that_at_once():
+    assert relays(9, most=10**9, stride=2) is None
+    assert relays(300, most=10**9, window=1) == 299
+
+
+def most_in_numbers(shape, *, most):
+    """The largest D whose schedule holds, tried from 1 on, with every sum taken anew in every layer."""
+    reads = min(shape.heads, shape.numbers)
+    best = 0
+    for dimension in range(1, most + 1):
+        works = schedule(shape, dimension)
+        if works is None:
+            return best
+        for layer in range(shape.layers):
+            known = sum(work.gathered for work in works[:layer])
+            assert sum(work.handed_over for work in works[: layer + 1]) <= known
+            assert works[layer].read <= reads
+        best = dimension
+    return best
+
+
+@quickly
+@given(shapes(most=12))
+def test_the_capacity_is_that_of_trying_one_d_after_the_other(shape):
+    assert capacity(**vars(shape)).constructed == most_in_numbers(shape, most=24 * shape.heads)
+
+
+def test_the_largest_shape_that_is_allowed_is_answered():
+    sizes = {"layers": 10_000, "heads": 10_000, "head_dim": 10_000}
+    assert capacity(**sizes).constructed == 19_999 * 10_000
+    assert capacity(**sizes, reading="last").constructed == 10_000 * 10_000
 
 
 @pytest.mark.parametrize(

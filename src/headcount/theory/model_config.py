@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from headcount.errors import InvalidInput
+from headcount.theory.model_window import window_of
 from headcount.theory.plan import MAX_LAYERS, MAX_WIDTH, Family, SizedShape
 from headcount.validation import check_integer, expected
 
@@ -38,7 +39,9 @@ class ModelConfig:
     - `kind`: its `model_type`, such as `bert`.
     - `parameters`: of the whole model, as `transformers` counts those of `counted_as`; None where the kind is
       not known.
-    - `window`: the tokens that a token sees at most; None: all of its past, or all.
+    - `window`: the tokens that a token sees at most in `window_layers` of the layers; None: all of its past,
+      or all, in every layer.
+    - `encoder_alone`: whether there is a decoder besides the encoder whose sizes these are.
     """
 
     kind: str
@@ -51,6 +54,8 @@ class ModelConfig:
     gated: bool
     decoder: bool
     window: int | None = None
+    window_layers: int = 0
+    encoder_alone: bool = False
     parameters: int | None = None
     counted_as: str | None = None
 
@@ -110,7 +115,7 @@ def model_config(raw: dict[str, Any], *, name: str = FILE) -> ModelConfig:
     if heads % kv_heads:
         raise expected(f"{name}: {_name(raw, 'kv_heads')}", f"a divisor of the {heads} heads", kv_heads)
     kind = str(raw.get("model_type", "unknown"))
-    window = raw.get("sliding_window") if raw.get("use_sliding_window", True) else None
+    window, window_layers = window_of(raw, kind, layers=layers, name=name)
     found = ModelConfig(
         kind=kind,
         layers=layers,
@@ -121,7 +126,9 @@ def model_config(raw: dict[str, Any], *, name: str = FILE) -> ModelConfig:
         feedforward=_found(raw, "feedforward", name) or 4 * width,
         gated=kind in GATED or "gated" in str(raw.get("feed_forward_proj")),
         decoder=_is_decoder(raw, kind),
-        window=window if isinstance(window, int) and window > 0 else None,
+        window=window,
+        window_layers=window_layers,
+        encoder_alone=raw.get("is_encoder_decoder") is True,
     )
     if kind not in COUNTS:
         return found

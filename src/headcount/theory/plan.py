@@ -119,10 +119,16 @@ class Family:
         return SizedShape(shape, width, feedforward, capacity(**asdict(shape)), cost)
 
     def head_counts(self, most: int) -> Sequence[int]:
-        """The numbers of heads that its shapes may have, up to `most`."""
+        """The numbers of heads that its shapes may have, up to `most` or the next one where that is none."""
         if self.width is None or self.head_dim is not None:
             return range(1, most + 1)
-        return [count for count in divisors(self.width) if count <= most]
+        counts = divisors(self.width)
+        return counts[: bisect_left(counts, most) + 1]
+
+    def most(self, dimension: int, *, layers: int) -> int:
+        """The largest D, up to this one, that weights exist for with so many layers."""
+        heads = self.head_counts(dimension)[-1]
+        return min(dimension, capacity(**asdict(self.shape(layers, heads))).constructed)
 
     def smallest(self, dimension: int, *, layers: int, behind: Behind) -> "SizedShape | None":
         """The fewest heads of so many layers that reach D, and the fewest key-value heads that still do."""

@@ -79,23 +79,44 @@ class PlanAnswer:
         width = "h·n" if family.width is None else family.width
         network = "4·E" if family.feedforward is None else family.feedforward
         about = f"{reader[0].upper()}{reader[1:]}; width E = {width}, feed-forward networks of {network}."
-        if self.model is not None and self.model.window:
-            about += f" Tokens see {self.model.window:,} tokens at most; D is what lies within that window."
         conditions = [] if self.model is None else [CONDITIONS]
-        return [about, *conditions, *self._numbers(), *self._missing(), *self._with_positions()]
+        model = [*self._parts(), *self._window()]
+        return [about, *model, *conditions, *self._numbers(), *self._width(), *self._with_positions()]
+
+    def _parts(self) -> list[str]:
+        """That a model has a decoder that nothing is said about."""
+        if self.model is None or not self.model.encoder_alone:
+            return []
+        return ["This model is an encoder and a decoder: shape and numbers are those of the encoder alone."]
+
+    def _window(self) -> list[str]:
+        """That tokens do not see all others, in all layers or in some."""
+        model = self.model
+        if model is None or not model.window:
+            return []
+        if model.window_layers == model.layers and self.family.decoder:
+            return [f"Tokens see {model.window:,} tokens at most; D is what lies within that window."]
+        which = "all" if model.window_layers == model.layers else f"{model.window_layers} of"
+        return [
+            f"In {which} its {counted(model.layers, 'layer')} tokens see a window of {model.window:,} "
+            "tokens or less, not all; the numbers are for full attention in every layer."
+        ]
 
     def _numbers(self) -> list[str]:
         """That fewer key-value numbers may do, where their count decides."""
         binds = self.own is not None and "kv·n" in self.own.reach.law
         return [ANY_FUNCTIONS] if binds or any(each.shape.kv_heads > 1 for each in self.shapes) else []
 
-    def _missing(self) -> list[str]:
-        """Depths without a shape, where not all are: then it is what the answer says."""
+    def _width(self) -> list[str]:
+        """That the width binds, where it leaves depths without a shape."""
         missing = [depth.layers for depth in self.depths if not depth.shapes]
-        if not missing or not self.shapes:
+        if not missing or self.dimension is None or self.family.width is None:
             return []
-        layers = f"{' or '.join(map(str, missing))} layer{'s' * (missing != [1])}"
-        return [f"With {layers}, no such shape is known to reach D = {self.dimension}."]
+        most = max(self.family.most(self.dimension, layers=layers) for layers in missing)
+        found = f"D = {most} at most" if most else "no D"
+        return [
+            f"The width binds: such shapes with E = {self.family.width} reach {found}, whatever their heads."
+        ]
 
     def _with_positions(self) -> list[str]:
         """Shapes with fewer heads, if tokens see positions and use their feed-forward networks."""

@@ -18,6 +18,7 @@ and sums, in which what was gathered can be added to what is read.
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal, get_args
 
 from headcount.validation import check_choice, check_integer, expected
@@ -57,9 +58,10 @@ class LayerWork:
 class Capacity:
     """The largest D of a shape.
 
-    - `constructed`: that weights are built for here, to any error and for any F_0 and f_i; at any length, or
-      where `law` says from which. More may exist: with positions and many layers, in decoders that see them,
-      and with few key-value numbers for sums or for f_i that depend on each other.
+    - `constructed`: that weights are built for here, to any error and for any F_0 and f_i; at the length that
+      was asked for, else at any or where `law` says from which. More may exist: with positions and many
+      layers, in decoders that see them, and with few key-value numbers for sums or for f_i that depend on
+      each other.
     - `trained`: that members of such a shape learnt in the maps, or would by the law that the maps follow.
       With sparse attention it may be more than `constructed`.
     - `law`: which law binds, as a formula with its number.
@@ -183,15 +185,19 @@ def capacity(
     - `mask`: what tokens see of each other; a class token sees all of them.
     - `width`: E, if it may be too small; None: wide enough. Tasks with position sets need D numbers more than
       is counted here.
+    - `length`: T. With positions tokens at different places ask for different coordinates, which takes tokens
+      enough; None: there are, and `law` says how many that is.
     - `window`, `stride`, `global_tokens`: sparse attention of tokens, as in `Architecture`, in sequences of
-      `length`. What tokens gather counts once it has reached them all. That is what training follows; weights
-      for it are not built, so `constructed` has only what the reader finds itself.
+      `length`, which they need. What tokens gather counts once it has reached them all. That is what training
+      follows; weights for it are not built, so `constructed` has only what the reader finds itself.
 
     >>> found = capacity(layers=2, heads=1, head_dim=8)
     >>> found.constructed, found.law
     (3, '(2L - 1)·h = 3')
     >>> capacity(layers=2, heads=1, head_dim=8, positions=True, feedforward=True).constructed
     8
+    >>> capacity(layers=2, heads=1, head_dim=8, positions=True, feedforward=True, length=5).constructed
+    5
     >>> found = capacity(layers=3, heads=1, head_dim=8, window=4, length=9)
     >>> found.constructed, found.trained
     (3, 4)
@@ -293,8 +299,8 @@ def schedule(shape: Shape, dimension: int) -> tuple[LayerWork, ...] | None:
     if not in_every_layer:
         left[:-1] = [0] * (layers - 1)
     handed = _fill(missing, left[::-1])[::-1]
-    known = [sum(gathered[:layer]) for layer in range(layers)]
-    in_time = all(sum(handed[: layer + 1]) <= known[layer] for layer in range(layers))
+    known = accumulate(gathered[:-1], initial=0)
+    in_time = all(done <= ready for done, ready in zip(accumulate(handed), known, strict=True))
     if sum(gathered) < missing or sum(handed) < missing or not in_time:
         return None
     return tuple(map(LayerWork, read, gathered, handed))
@@ -369,33 +375,40 @@ def _with_positions(shape: Shape) -> tuple[int, str]:
     """The largest D of two layers in which tokens at different places ask for different coordinates."""
     if not shape.positions or shape.layers == 1 or not shape.gathers:
         return 0, ""
-    found = [_by_place(shape)]
+    found = [by_place_reaches(shape)]
     if shape.feedforward:
-        found.append(_one_at_a_time(shape))
+        found.append(one_at_a_time_reaches(shape))
     return max(found, key=lambda each: each[0])
 
 
-def _by_place(shape: Shape) -> tuple[int, str]:
-    """Tokens in h groups by place gather h coordinates each; each head of the reader looks at one group."""
-    own = shape.heads if shape.reading == "every" else 0
-    most = shape.heads + bool(own)
-    groups = min(most, shape.head_dim // shape.group_size)
-    reached = groups * shape.heads
+def groups_of(shape: Shape) -> int:
+    """Into how many groups by place tokens fall: one for every head of the reader that looks at one."""
+    return shape.heads if shape.length is None else min(shape.heads, shape.length)
+
+
+def by_place_reaches(shape: Shape) -> tuple[int, str]:
+    """Tokens in groups by place gather h coordinates each; each head of the reader looks at one group."""
+    heads, groups = shape.heads, groups_of(shape)
+    own = heads if shape.reading == "every" else 0
+    room = shape.head_dim // shape.group_size - bool(own)
+    reached = own + groups * min(heads, room) if room >= 0 else 0
 
     def needed(dimension: int) -> int:
         gathered = max(dimension - own, 0)
-        return dimension + gathered + min(shape.heads, gathered) + bool(own)
+        return dimension + gathered + min(groups, gathered) + bool(own)
 
     held = _held(shape, reached, needed)
-    law = "h² + h" if own else "h²"
-    bound = f"{law} = {most * shape.heads}" if groups == most else f"kv·n = {shape.numbers} numbers a layer"
+    law = ("h²" if groups == heads else "T·h") + " + h" * bool(own)
+    bound = f"{law} = {reached}" if room >= heads else f"kv·n = {shape.numbers} numbers a layer"
     if held < reached:
         bound = _law_of_width(shape, held, needed(held + 1))
-    return held, f"{bound} with positions"
+    return held, f"{bound} with positions, T {'>=' if groups == heads else '='} {groups}"
 
 
-def _one_at_a_time(shape: Shape) -> tuple[int, str]:
+def one_at_a_time_reaches(shape: Shape) -> tuple[int, str]:
     """A feed-forward network lets a token keep only what it was asked for: one look at all is enough."""
     held = _held(shape, shape.numbers, lambda dimension: SIGHTED * dimension)
     bound = f"kv·n = {held}" if held == shape.numbers else _law_of_width(shape, held, SIGHTED * (held + 1))
+    if shape.length is not None and shape.length < held:
+        held, bound = shape.length, f"T = {shape.length}"
     return held, f"{bound}; heads are no limit with positions and feed-forward, where T >= D"

@@ -124,6 +124,43 @@ def test_a_sequence_too_short_for_all_groups_is_refused():
         built(maxima(8), length=7, layers=2, heads=1, positions=True, feedforward=True)
 
 
+ABILITIES = ({}, {"positions": True}, {"positions": True, "feedforward": True})
+
+
+def is_built(dimension, length, shape):
+    try:
+        made = built(maxima(dimension), length=length, **shape)
+    except InvalidInput:
+        return False
+    assert made.error.total < EPSILON
+    return True
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("reading", ["last", "every"])
+@pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), [(1, 1, 3), (2, 1, 5), (3, 3, 3), (4, 4, 2)])
+def test_what_is_built_of_a_length_is_its_capacity_and_grows_with_abilities(
+    heads, kv_heads, head_dim, reading, length
+):
+    shape = {"layers": 2, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "reading": reading}
+    reached = 0
+    for abilities in ABILITIES:
+        reach = capacity(**shape, **abilities, length=length).constructed
+        assert reach >= reached
+        assert is_built(reach, length, shape | abilities)
+        assert is_built(max(reached, 1), length, shape | abilities)
+        assert not is_built(reach + 1, length, shape | abilities)
+        reached = reach
+
+
+def test_a_network_takes_nothing_away_where_sequences_are_short():
+    shape = {"layers": 2, "heads": 3, "head_dim": 9, "reading": "last", "length": 4, "positions": True}
+    for feedforward in (False, True):
+        assert_within_its_bound(built(maxima(7), feedforward=feedforward, **shape))
+    with pytest.raises(InvalidInput, match="length: expected at least 10, a token for every group, got 4"):
+        built(maxima(10), feedforward=True, **shape)
+
+
 @pytest.mark.parametrize(
     ("task", "heads", "numbers"),
     [

@@ -1,5 +1,6 @@
 """`specialise` for a shape: layers, heads, key-value heads and a reader of the user's choice."""
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import partial
 from math import e, exp
@@ -36,7 +37,16 @@ from headcount.theory.constructions.stacked import (
     by_span,
     one_at_a_time,
 )
-from headcount.theory.shape import Mask, Reading, Shape, capacity, schedule
+from headcount.theory.shape import (
+    Mask,
+    Reading,
+    Shape,
+    by_place_reaches,
+    capacity,
+    groups_of,
+    one_at_a_time_reaches,
+    schedule,
+)
 from headcount.validation import check_integer
 
 MAX_LAYERS = 100
@@ -189,13 +199,7 @@ def _blueprint(
     for each in smaller:
         if found := _sighted(task.dimension, each, length, gated):
             return each, found
-    granted = capacity(**vars(shape))
-    given = f"layers = {shape.layers}, heads = {shape.heads}, kv_heads = {shape.kv_heads}"
-    numbers = f", head_dim = {shape.head_dim}" if chosen else ""
-    raise InvalidInput(
-        f"dimension: expected at most {granted.constructed} for {given}{numbers}, read "
-        f"{_READ[shape.reading]} ({granted.law}), got {task.dimension}"
-    )
+    raise _refusal(task.dimension, shape, length, chosen=chosen)
 
 
 _READ = {"every": "in every layer", "last": "in the last layer", "last token": "at the last token"}
@@ -227,18 +231,37 @@ def _dealt(
 
 
 def _sighted(dimension: int, shape: Shape, length: int, gated: bool) -> Blueprint | None:
-    """Two layers that see places, and idle ones between them."""
-    if not shape.positions or dimension > capacity(**vars(shape)).constructed:
+    """Two layers that see places, and idle ones between them; with a network where tokens are enough."""
+    if not shape.positions or shape.layers == 1 or not shape.gathers:
         return None
+    shape = replace(shape, length=length)
     idle = tuple(Layer(shape) for _ in range(shape.layers - 2))
-    marks = dimension if shape.feedforward else shape.heads
-    if length < marks:
-        raise InvalidInput(f"length: expected at least {marks}, a token for every group, got {length}")
-    if shape.feedforward:
+    if shape.feedforward and dimension <= one_at_a_time_reaches(shape)[0]:
         first, last = one_at_a_time(shape, dimension, length, gated=gated)
-    else:
-        first, last = by_place(shape, dimension, gated=gated)
-    return Blueprint((first, *idle, last), marks=marks, network=shape.feedforward)
+        return Blueprint((first, *idle, last), marks=dimension, network=True)
+    if dimension <= by_place_reaches(shape)[0]:
+        groups = groups_of(shape)
+        first, last = by_place(shape, dimension, groups, gated=gated)
+        return Blueprint((first, *idle, last), marks=groups)
+    return None
+
+
+def _refusal(dimension: int, shape: Shape, length: int, *, chosen: bool) -> InvalidInput:
+    """Why no weights are built: the sequences are too short for D, or the shape is too small for it."""
+    granted = capacity(**vars(shape))
+    if dimension <= granted.constructed:
+        enough = bisect_left(
+            range(1, max(dimension, shape.heads)),
+            dimension,
+            key=lambda tokens: capacity(**vars(replace(shape, length=tokens))).constructed,
+        )
+        return InvalidInput(f"length: expected at least {enough + 1}, a token for every group, got {length}")
+    given = f"layers = {shape.layers}, heads = {shape.heads}, kv_heads = {shape.kv_heads}"
+    numbers = f", head_dim = {shape.head_dim}" if chosen else ""
+    return InvalidInput(
+        f"dimension: expected at most {granted.constructed} for {given}{numbers}, read "
+        f"{_READ[shape.reading]} ({granted.law}), got {dimension}"
+    )
 
 
 def _residual(plan: Blueprint) -> float:

@@ -181,16 +181,17 @@ def by_span(shape: Shape, shares: Sequence[Sequence[int]], forms: Sequence[Form]
     return layer
 
 
-def by_place(shape: Shape, dimension: int, *, gated: bool) -> list[Layer]:
+def by_place(shape: Shape, dimension: int, groups: int, *, gated: bool) -> list[Layer]:
     """Two layers: tokens of group g gather the coordinates of g; head g of the reader looks at group g.
 
-    Head j serves the groups g with (j − g) mod h below some number, so that no head has more of them than its
-    numbers hold, and no group more coordinates than the reader's head can read.
+    There are as many groups as heads, or fewer where there are fewer tokens. Head j serves the groups g with
+    (j − g) mod h below some number, so that no head has more of them than its numbers hold, and no group more
+    coordinates than the reader's head can read.
     """
     heads, room = shape.heads, shape.head_dim // shape.group_size
     own = min(heads, dimension) if shape.reading == "every" else 0
     each = min(heads, room - 1 if own else room)
-    pairs = [(group, (group + turn) % heads) for turn in range(each) for group in range(heads)]
+    pairs = [(group, (group + turn) % heads) for turn in range(each) for group in range(groups)]
     chosen = dict(zip(pairs, range(own, dimension), strict=False))
     first, second = Layer(shape), Layer(shape)
     for coordinate in range(own):
