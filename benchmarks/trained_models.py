@@ -34,6 +34,7 @@ WIDTH, LAYERS, STEM = 192, 8, 64
 EPOCHS, BATCH, RATE, DECAY, WARM_UP = 80, 256, 1.5e-3, 0.05, 0.05
 CROP, ERASED, MIXING, SMOOTHING = 4, 8, 0.2, 0.1
 KEPT_EVERY = 5  # epochs
+WARM_STEPS = 5  # on a GPU, before one is recorded
 CLASSES, SIDE = 10, 32
 # Of the language model.
 VOCABULARY, LENGTH, HELD_OUT = 8_000, 64, 2_000
@@ -149,16 +150,20 @@ class Lockstep:
         self.weights, _ = stack_module_state(models)
         self.epochs, self.per_epoch = arguments.epochs, len(images.train) // arguments.batch
         self.batch = arguments.batch
-        on_cuda = torch.device(self.device).type == "cuda"
+        self.on_cuda = torch.device(self.device).type == "cuda"
         decaying = [each for each in self.weights.values() if each.dim() > 2]
         others = [each for each in self.weights.values() if each.dim() <= 2]
         self.optimiser = torch.optim.AdamW(
             [{"params": decaying, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}],
-            lr=RATE,
-            fused=on_cuda,
+            lr=torch.tensor(RATE, device=self.device) if self.on_cuda else RATE,
+            fused=self.on_cuda,
+            capturable=self.on_cuda,
         )
         self.random = torch.Generator(self.device).manual_seed(1)
         self.epoch, self.seconds = 0, 0.0
+        self.places = torch.zeros(arguments.seeds, arguments.batch, dtype=torch.int64, device=self.device)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.loss = torch.zeros(())
 
     def __len__(self) -> int:
         return len(next(iter(self.weights.values())))
@@ -173,16 +178,36 @@ class Lockstep:
         orders = torch.stack(
             [torch.randperm(count, generator=self.random, device=self.device) for _ in range(len(self))]
         )
-        loss = torch.zeros(())
         for step in range(self.per_epoch):
-            used = (self.epoch + step / self.per_epoch) / self.epochs
-            for group in self.optimiser.param_groups:
-                group["lr"] = RATE * rate_at(used)
-            loss = self.step(orders[:, step * self.batch : (step + 1) * self.batch])
+            self.set_rate(RATE * rate_at((self.epoch + step / self.per_epoch) / self.epochs))
+            self.places.copy_(orders[:, step * self.batch : (step + 1) * self.batch])
+            if self.graph is not None:
+                self.graph.replay()
+                continue
+            self.loss = self.step(self.places)
+            if self.on_cuda and step == WARM_STEPS:
+                self.record()
         self.epoch += 1
-        last = float(loss)
+        last = float(self.loss)
         self.seconds += time.monotonic() - began
         return last
+
+    def set_rate(self, rate: float) -> None:
+        for group in self.optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def record(self) -> None:
+        """Record a step, to be played again: without a graph most of its time would be launching kernels."""
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.random)
+        self.optimiser.zero_grad()
+        with torch.cuda.graph(graph):
+            self.loss = self.step(self.places)
+        self.graph = graph
 
     def step(self, places: Tensor) -> Tensor:
         """One step of all models, each on images of its own."""

@@ -27,10 +27,17 @@ Residuals = tuple[Array, Array, Array | None, Features, Weights, Array, Averages
 
 @dataclass(frozen=True)
 class Launch:
-    """How kernels run: how many sequences and warps a program has; interpreted where there is no GPU."""
+    """How kernels run; interpreted where there is no GPU.
+
+    - `sequences`: of a program; `group`, `tokens`: how many of them, and of their tokens, are in registers.
+    - `warps`: of a program; `late`: whether sums over tokens wait until its end.
+    """
 
     sequences: int = 8
     warps: int = 4
+    group: int = 1
+    tokens: int = 32
+    late: bool = True
     interpret: bool = False
 
 

@@ -30,6 +30,7 @@ from headcount.trials.task_choice import TaskChoice
 
 SHAPES = ((2, 1), (2, 2), (2, 3), (2, 4), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2))
 LONG = 64
+ONE_LAYER_WIDER = 12  # numbers in a head, in place of 8
 PLACED_DIM = 12  # of the tokens where positions are seen: rivals there reach further
 RESIDUAL = (("residual", True),)
 READING = {"every": (("class_reads", "every"), *RESIDUAL), "last": RESIDUAL}
@@ -77,6 +78,12 @@ def one_layer_cells() -> list[Cell]:
     ]
 
 
+def one_layer_frontier_cells() -> list[Cell]:
+    """Law 1 with D and D - 1 heads: with more steps, and with heads half again as large."""
+    frontier = [cell for cell in one_layer_cells() if cell.dimension - cell.heads in (0, 1)]
+    return [*longer(frontier), *(replace(cell, head_dim=ONE_LAYER_WIDER) for cell in frontier)]
+
+
 def blind_cells(reading: str) -> list[Cell]:
     """Laws 3 and 4: from the lowest rival − 1 to the highest + 2."""
     cells = []
@@ -109,7 +116,7 @@ def wide_stream_cells(reading: str) -> list[Cell]:
 
 def long_cells(reading: str) -> list[Cell]:
     """The frontier at another length."""
-    return [replace(cell, length=LONG) for cell in frontier_cells(reading) if cell.layers < 4]
+    return [replace(cell, length=LONG) for cell in frontier_cells(reading)]
 
 
 def normed_cells() -> list[Cell]:
@@ -219,7 +226,14 @@ def cells(recipe: Recipe) -> dict[str, Cell]:
     return named(
         [
             cell
-            for part in (one_layer_cells(), *both, normed_cells(), sighted_cells(), further_frontier_cells())
+            for part in (
+                one_layer_cells(),
+                one_layer_frontier_cells(),
+                *both,
+                normed_cells(),
+                sighted_cells(),
+                further_frontier_cells(),
+            )
             for cell in part
         ]
     )
