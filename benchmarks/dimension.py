@@ -26,15 +26,15 @@ from typing import Any
 
 import numpy as np
 from dimension_tasks import CALIBRATION, REPORTED, Known
+from law_measures import margin, recorded
 from recording import RESULTS, about, dealt, origin, parser_of, part, write_json
 from scipy.stats import binomtest
 
 from headcount.data.arrays import DataSet
-from headcount.estimate.curve import Curve
 from headcount.estimate.evidence import by_length, estimate_of
 from headcount.estimate.members import FinishedMembers
 from headcount.estimate.study import Study
-from headcount.estimate.verdict import EARLY, FINAL, DimensionLaw, Estimate, Measures
+from headcount.estimate.verdict import EARLY, FINAL, Estimate
 from headcount.reproduce.claims import reversal_score
 from headcount.results.store import Store
 from headcount.running.executor import Advanced, Finished, run
@@ -158,7 +158,7 @@ def train(studies: Sequence[Study], end: float) -> None:
 
 def _row(task: Known, study: Study, reversal: int | None) -> dict[str, Any]:
     early, found = study.early_estimate(), estimate_of(study)
-    final = measures_of(study.curve(study.deciding), FINAL)
+    final = recorded(study.curve(study.deciding), FINAL)
     row = {
         **{"name": task.name, "family": task.family, "true": task.dimension, "control": task.control},
         **{name: getattr(task, name) for name in ("length", "samples", "noise", "labels")},
@@ -169,7 +169,7 @@ def _row(task: Known, study: Study, reversal: int | None) -> dict[str, Any]:
         "errors": {point.heads: point.value for point in found.errors},
         "distances": {point.heads: point.value for point in found.distances},
         "early_distances": {point.heads: point.value for point in early.distances},
-        "law": {"final": final, "early": measures_of(study.curve(study.quick_sweep().trials), EARLY)},
+        "law": {"final": final, "early": recorded(study.curve(study.quick_sweep().trials), EARLY)},
         "margin": margin(found.dimension, final),
         "salience": found.evidence["salience"],
         "baselines": {
@@ -181,30 +181,6 @@ def _row(task: Known, study: Study, reversal: int | None) -> dict[str, Any]:
     answer = f"{row['dimension']} in {row['interval']}, {row['seconds']:.0f} s"
     print(f"{task.name:34s} D = {task.dimension}: {answer}", file=sys.stderr, flush=True)
     return row
-
-
-def measures_of(curve: Curve, law: DimensionLaw) -> dict[str, Any] | None:
-    """What a law measures of a curve, and its probability of every D; None without two head counts."""
-    if len(curve.heads) < 2:
-        return None
-    measured = {name: values.tolist() for name, values in vars(Measures.of(curve)).items()}
-    return {"heads": curve.heads, **measured, "probabilities": law.probabilities(curve)}
-
-
-def margin(dimension: int | None, measured: dict[str, Any] | None) -> dict[str, float] | None:
-    """The probability of the reported D by the law alone, and of the next likeliest; None without a D.
-
-    The next one is likelier where other evidence than the curves decided.
-    """
-    if dimension is None or measured is None:
-        return None
-    chances: dict[int, float] = measured["probabilities"]
-    other = max(chances.keys() - {dimension}, key=lambda heads: chances[heads])
-    return {
-        "probability": chances.get(dimension, 0.0),
-        "next": other,
-        "probability_of_next": chances[other],
-    }
 
 
 def _within_a_tenth(found: Estimate) -> int:
