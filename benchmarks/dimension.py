@@ -11,7 +11,8 @@ python benchmarks/dimension.py --summary          the table again, from the resu
 
 All tasks go through their stages together, so that members of different tasks share programs; what a task
 took is then its members' share of their packs. Members are kept in runs/dimension: what is there is not
-trained again. Results go to benchmarks/results/dimension*.json, a row for each task.
+trained again. Results go to benchmarks/results/dimension*.json, a row for each task; with what the law of
+distances measures, so that `fit_law.py` can fit it and recompute its verdicts from the rows alone.
 """
 
 import json
@@ -25,14 +26,15 @@ from typing import Any
 
 import numpy as np
 from dimension_tasks import CALIBRATION, REPORTED, Known
-from recording import RESULTS, about, dealt, origin, parser_of, write_json
+from law_measures import margin, recorded
+from recording import RESULTS, about, dealt, origin, parser_of, part, write_json
 from scipy.stats import binomtest
 
 from headcount.data.arrays import DataSet
 from headcount.estimate.evidence import by_length, estimate_of
 from headcount.estimate.members import FinishedMembers
 from headcount.estimate.study import Study
-from headcount.estimate.verdict import Estimate
+from headcount.estimate.verdict import EARLY, FINAL, Estimate
 from headcount.reproduce.claims import reversal_score
 from headcount.results.store import Store
 from headcount.running.executor import Advanced, Finished, run
@@ -40,6 +42,7 @@ from headcount.trials.trial import Trial
 
 WORK = Path("runs/dimension")
 INTRINSIC = "TwoNN intrinsic dimension"
+LOWEST = 5  # margins that the summary names
 NAMED = (
     *("directions D2", "directions D4", "directions D6 with noise", "wells D2", "wells D3 with noise"),
     *("subsets D3", "product D2", "vector D3", "directions D3 as 2 labels"),
@@ -54,18 +57,22 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=np.inf, help="stop then; run again to go on")
     parser.add_argument("--out", type=Path, help="the results file")
     parser.add_argument("--work", type=Path, default=WORK, help="the folder of the members")
-    parser.add_argument("--part", metavar="K/N", help="every N-th task from the K-th on; give --out as well")
+    parser.add_argument(
+        "--part", type=part, metavar="K/N", help="every N-th task from the K-th on; with --out"
+    )
     parser.add_argument("--join", type=Path, nargs="+", help="results files of parts, made on one machine")
     chosen = parser.parse_args()
+    if chosen.part and not chosen.out:
+        parser.error("--part: expected --out as well, or a part would replace the results of all")
     ending = "-calibration" if chosen.calibration else "-cpu" if chosen.cpu else ""
     path = chosen.out or RESULTS / f"dimension{ending}.json"
     reversals = recorded_reversals(RESULTS / f"dimension{ending}.json") if chosen.keep_baselines else {}
-    known: Sequence[Known] = CALIBRATION if chosen.calibration else REPORTED
+    all_known: Sequence[Known] = CALIBRATION if chosen.calibration else REPORTED
+    known = [task for task in all_known if task.name in NAMED or not chosen.cpu]
     if chosen.join:
-        joined = {row["name"]: row for part in chosen.join for row in json.loads(part.read_text())["tasks"]}
-        write(path, [joined[task.name] for task in known if task.name in joined], origin(chosen.join))
+        write(path, joined(chosen.join, known), origin(chosen.join))
     elif not chosen.summary:
-        tasks = dealt([task for task in known if task.name in NAMED or not chosen.cpu], chosen.part)
+        tasks = dealt(known, chosen.part)
         end = time.perf_counter() + chosen.seconds
         groups = [[task] for task in tasks] if chosen.cpu else [tasks]
         rows = [
@@ -82,6 +89,15 @@ def main() -> None:
 def write(path: Path, rows: Sequence[dict[str, Any]], origin: dict[str, str]) -> None:
     found = {**origin, "summary": list(summary(rows)), "tasks": rows}
     write_json(path, found, indent=1, allow_nan=False)
+
+
+def joined(paths: Sequence[Path], known: Sequence[Known]) -> list[dict[str, Any]]:
+    """The rows of parts in the order of the tasks; all tasks must be there."""
+    rows = {row["name"]: row for path in paths for row in json.loads(path.read_text())["tasks"]}
+    absent = [task.name for task in known if task.name not in rows]
+    if absent:
+        sys.exit(f"expected a row for every task, but these have none: {', '.join(absent)}")
+    return [rows[task.name] for task in known]
 
 
 def recorded_reversals(path: Path) -> dict[str, int | None]:
@@ -142,6 +158,7 @@ def train(studies: Sequence[Study], end: float) -> None:
 
 def _row(task: Known, study: Study, reversal: int | None) -> dict[str, Any]:
     early, found = study.early_estimate(), estimate_of(study)
+    final = recorded(study.curve(study.deciding), FINAL)
     row = {
         **{"name": task.name, "family": task.family, "true": task.dimension, "control": task.control},
         **{name: getattr(task, name) for name in ("length", "samples", "noise", "labels")},
@@ -152,6 +169,8 @@ def _row(task: Known, study: Study, reversal: int | None) -> dict[str, Any]:
         "errors": {point.heads: point.value for point in found.errors},
         "distances": {point.heads: point.value for point in found.distances},
         "early_distances": {point.heads: point.value for point in early.distances},
+        "law": {"final": final, "early": recorded(study.curve(study.quick_sweep().trials), EARLY)},
+        "margin": margin(found.dimension, final),
         "salience": found.evidence["salience"],
         "baselines": {
             "reversal score": reversal,
@@ -225,6 +244,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         covered = sum(row["interval"][0] <= row["true"] <= row["interval"][1] for row in bounded)
         widths = [row["interval"][1] - row["interval"][0] for row in bounded]
         yield f"intervals: hold D on {covered} of {len(bounded)}, median width {np.median(widths):g}"
+    yield from _margins(rows)
     controls = [row for row in rows if row["control"]]
     if controls:
         alarms = [row["name"] for row in controls if row["verdict"] == "retrieval"]
@@ -238,6 +258,22 @@ def summary(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"early estimate equal to the final one on {same} of {len(rows)}"
         median, most, total = np.median(seconds), max(seconds), sum(seconds)
         yield f"seconds a task: median {median:.0f}, largest {most:.0f}, all {total:,.0f}"
+
+
+def _margins(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """How near the verdicts were to another; nothing of rows that were written without margins."""
+    apart = {
+        row["name"]: (found["probability"] - found["probability_of_next"], row["dimension"], found["next"])
+        for row in rows
+        if (found := row.get("margin"))
+    }
+    if apart:
+        median = np.median([value for value, _, _ in apart.values()])
+        lowest = sorted(apart.items(), key=lambda item: item[1])[:LOWEST]
+        named = ", ".join(
+            f"{name} {value:.2f} ({here}, not {other})" for name, (value, here, other) in lowest
+        )
+        yield f"probability of D minus that of the next likeliest: median {median:.2f}; lowest {named}"
 
 
 def largest_fall(curve: Mapping[int, float], *, at_least: float = 2) -> int:

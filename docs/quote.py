@@ -17,7 +17,7 @@ import quoted_real
 from quoted_checks import planted_heads, promise
 from quoted_cluster import cluster, ten_million
 from quoted_corners import corners_chart
-from quoted_estimate import dimension, estimated, exactness, other_kinds, suite
+from quoted_estimate import calibration, dimension, estimated, exactness, law_fit, other_kinds, suite
 from quoted_grouping import grouping
 from quoted_half import half, minilm_distilled, minilm_rules
 from quoted_in_short import in_short
@@ -53,11 +53,11 @@ QUOTES: dict[str, Callable[[], str]] = {
     "dimension": partial(dimension, "dimension"),
     "dimension_cpu": partial(dimension, "dimension-cpu"),
     "density_2": partial(density, "density-2"),
+    **{quote.__name__: quote for quote in (exactness, other_kinds, calibration, law_fit, vit, engine, peers)},
     **{
         quote.__name__: quote
-        for quote in (exactness, other_kinds, vit, engine, peers, constructions, collisions)
+        for quote in (constructions, collisions, built, density, rates, heads_needed, cluster, ten_million)
     },
-    **{quote.__name__: quote for quote in (built, density, rates, heads_needed, cluster, ten_million)},
     **{f"reproduced_{name}": partial(reproduced, name) for name in ALL_ITEMS},
     **{f"cells_{name}": partial(cells_of, name) for name in MAPS},
     **{

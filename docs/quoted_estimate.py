@@ -4,6 +4,8 @@ from quoting import NOT_RUN, RESULTS, read_json, table
 
 NOTES = "D was measured with one layer"  # the printed answer goes on from here to say what D does not tell
 
+LAWS = {"in_use": "in use", "fitted": "fitted", "left_out": "fitted without the family of the task"}
+
 
 def estimated(name: str) -> str:
     """What the command printed, up to its notes."""
@@ -32,6 +34,38 @@ def dimension(name: str) -> str:
         )
         rows.append(cells)
     return "\n".join([*lines, table(names, rows), "", "</details>"])
+
+
+def calibration() -> str:
+    """How often the estimate is right on the tasks that the law was calibrated with."""
+    name = "dimension-calibration"
+    return dimension(name) if (RESULTS / f"{name}.json").exists() else NOT_RUN
+
+
+def law_fit() -> str:
+    """The weights in use beside those fitted again, and how well both tell enough heads from too few."""
+    if not (RESULTS / "law.json").exists():
+        return NOT_RUN
+    laws = read_json("law.json")["laws"]
+    weights = [
+        (look, name, used, f"{law['fitted'][name]:.1f} ({low:.1f} to {high:.1f})")
+        for look, law in laws.items()
+        for name, used in law["in_use"].items()
+        for low, high in [law["intervals"][name]]
+    ]
+    scores = [
+        (look, tasks, LAWS[which], f"{score['log_loss']:.3f}", f"{score['exact']} of {score['tasks']}")
+        for look, law in laws.items()
+        for tasks in ("calibration", "reported")
+        for which, score in (law[tasks] or {}).items()
+    ]
+    return "\n".join(
+        [
+            table(("curve", "weight", "in use", "fitted (95% interval over tasks)"), weights),
+            "",
+            table(("curve", "tasks", "weights", "log loss", "exact"), scores),
+        ]
+    )
 
 
 def exactness() -> str:

@@ -15,6 +15,7 @@ from headcount.results.numbers import fold, scientific
 from headcount.version import __version__
 
 Chances = Float[np.ndarray, " head_count"]
+Flags = Bool[np.ndarray, " head_count"]
 VerdictWord = Literal["retrieval", "one head is enough", "cannot tell"]
 
 LEARNT_NOTHING = 0.97  # above this error a member has learnt nothing from x
@@ -182,34 +183,75 @@ class DimensionLaw:
     falls: bool = True
 
     def probabilities(self, curve: Curve) -> dict[int, float]:
-        """The probability of every D: that D − 1 heads are not enough, and that D are."""
-        not_enough = np.concatenate([[1.0], self.chances(curve), [0.0]])
-        return dict(zip(curve.heads, (not_enough[:-1] - not_enough[1:]).tolist(), strict=True))
+        """The probability of every D."""
+        return probabilities_of(curve.heads, self.chances(curve))
 
     def chances(self, curve: Curve) -> Chances:
         """For every number of heads but the last, the probability that it is not enough; it never rises."""
-        logs = np.log(np.maximum(values(curve.distances()), 1e-12))
-        falling = isotonic_regression(logs, increasing=False).x
-        usual, deviation = curve.reference_spread
-        out = np.clip((falling - usual) / deviation, 0, FURTHEST_OUT)
-        level = falling / np.log(10) - (SMALL_FOR_LABELS if curve.labels else SMALL)
-        rest = np.minimum((falling - falling[0]) / np.log(10) + 1, 0)
-        size = (self.level * level + self.rest * rest) * np.minimum(out / CLEARLY_OUT, 1)
-        chances: np.ndarray = expit(self.constant + self.excess * out + size)[:-1]
-        chances = np.minimum.accumulate(chances)
-        return self._with_falls(chances, curve) if self.falls else chances
+        return self.chances_of(Measures.of(curve))
 
-    def _with_falls(self, chances: Chances, curve: Curve) -> Chances:
+    def chances_of(self, measures: "Measures") -> Chances:
+        """The same from what is measured of a curve."""
+        size = (self.level * measures.level + self.rest * measures.rest) * measures.clear
+        chances: np.ndarray = expit(self.constant + self.excess * measures.out + size)
+        chances = np.minimum.accumulate(chances)
+        return self._with_falls(chances, measures) if self.falls else chances
+
+    def _with_falls(self, chances: Chances, measures: "Measures") -> Chances:
         """What falls say: where little is left to fall no head is missing, before a far fall one is."""
-        distances, errors = curve.distances(), curve.errors()
-        chances = np.where(little_left(distances), np.minimum(chances, 1 - SURE), chances)
-        for place in range(len(chances)):
-            if falls_far(errors, distances, curve.heads[place + 1], labels=curve.labels):
-                chances[: place + 1] = np.maximum(chances[: place + 1], SURE)
+        chances = np.where(measures.little_left, np.minimum(chances, 1 - SURE), chances)
+        for place in np.flatnonzero(measures.falls_far):
+            chances[: place + 1] = np.maximum(chances[: place + 1], SURE)
         return np.minimum.accumulate(chances)
 
 
-def little_left(distances: Sequence[Point]) -> Bool[np.ndarray, " head_count"]:
+@dataclass(frozen=True, eq=False)
+class Measures:
+    """What the law measures of a curve, for every number of heads but the last.
+
+    - `out`: deviations by which the log distance lies above those within the reference, at most FURTHEST_OUT.
+    - `level`: the decimal log of the distance, relative to a small one.
+    - `rest`: the decimal log of the distance relative to that of the fewest heads, below a tenth.
+    - `little_left`: whether the distance is fine and near those of more heads.
+    - `falls_far`: whether distance and error fall far to the next number of heads.
+    """
+
+    out: Chances
+    level: Chances
+    rest: Chances
+    little_left: Flags
+    falls_far: Flags
+
+    @classmethod
+    def of(cls, curve: Curve) -> "Measures":
+        """The measures of a curve."""
+        distances, errors = curve.distances(), curve.errors()
+        logs = np.log(np.maximum(values(distances), 1e-12))
+        falling = isotonic_regression(logs, increasing=False).x
+        usual, deviation = curve.reference_spread
+        level = falling / np.log(10) - (SMALL_FOR_LABELS if curve.labels else SMALL)
+        far = [falls_far(errors, distances, heads, labels=curve.labels) for heads in curve.heads[1:]]
+        return cls(
+            out=np.clip((falling - usual) / deviation, 0, FURTHEST_OUT)[:-1],
+            level=level[:-1],
+            rest=np.minimum((falling - falling[0]) / np.log(10) + 1, 0)[:-1],
+            little_left=little_left(distances),
+            falls_far=np.array(far, bool),
+        )
+
+    @property
+    def clear(self) -> Chances:
+        """How much the size of a distance counts: in full where it clearly lies outside the reference."""
+        return np.minimum(self.out / CLEARLY_OUT, 1)
+
+
+def probabilities_of(heads: Sequence[int], chances: Chances) -> dict[int, float]:
+    """The probability of every D: that D − 1 heads are not enough, and that D are."""
+    not_enough = np.concatenate([[1.0], chances, [0.0]])
+    return dict(zip(heads, (not_enough[:-1] - not_enough[1:]).tolist(), strict=True))
+
+
+def little_left(distances: Sequence[Point]) -> Flags:
     """Of every number of heads but the last, whether its distance is fine and near those of more heads."""
     here = values(distances)
     later = np.array([np.median(here[place + 1 :]) for place in range(len(here) - 1)])
