@@ -23,8 +23,11 @@ Tree = TypeVar("Tree")
 Program = Callable[..., Any]
 
 # On a GPU the compiler writes kernels for the matrix products and tries each in many variants. A program
-# that runs for a short while is done sooner with the kernels that a library has ready.
-QUICK_TO_COMPILE: dict[str, str | bool] = {"xla_gpu_enable_triton_gemm": False}
+# that runs for a short while is done sooner with the kernels that a library has ready, the first that fits.
+QUICK_TO_COMPILE: dict[str, str | bool | int] = {
+    "xla_gpu_enable_triton_gemm": False,
+    "xla_gpu_autotune_level": 0,
+}
 
 UNKNOWN_OPTION = "No such compile option"  # what the compiler says of an option that it has not got
 
@@ -165,7 +168,7 @@ def _executable(
     program: Program,
     arguments: tuple[Any, ...],
     axes: tuple[int | None, ...] | None,
-    compiler_options: dict[str, str | bool] | None,
+    compiler_options: dict[str, str | bool | int] | None,
     devices: int = 1,
 ) -> Any:
     """The program compiled for these shapes, once for all packs that have them."""
@@ -186,7 +189,7 @@ def _executable(
     return _programs.get(key, compile)
 
 
-def compiled_with(lowered: Any, options: dict[str, str | bool] | None) -> Any:
+def compiled_with(lowered: Any, options: dict[str, str | bool | int] | None) -> Any:
     """The program compiled with these options, or with none where the compiler does not know them."""
     try:
         return lowered.compile(compiler_options=options)

@@ -26,9 +26,9 @@ IMPOSSIBLE = -1e30  # the log of a probability of 0, but finite: its product wit
 
 
 class Slicing(NamedTuple):
-    """How many sequences are computed at once, and whether in batches, by a kernel of ours if it is launched.
+    """How many sequences are computed at once, and whether in batches, by kernels of ours where `launch` says so.
 
-    A CPU is fast in batches. A GPU is not known to be: benchmarks/kernels.py measures it.
+    benchmarks/kernels.py measures what is fastest.
     """
 
     size: int

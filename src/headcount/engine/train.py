@@ -17,6 +17,7 @@ from headcount.engine.lanes import Program, compiled, for_each_member, on_all_de
 from headcount.engine.member import Conditions, Member, Slicing, advance, predict, sample_costs, start
 from headcount.engine.rounding import Extent, enlarged
 from headcount.models.architecture import Architecture
+from headcount.models.batches import launch_of
 from headcount.models.padding import pad, unpad
 from headcount.models.transformer import Padding, Transformer
 from headcount.trials.machine import Machine, this_machine
@@ -186,11 +187,12 @@ class PackTraining(ChunkByChunk):
 
     @property
     def slicing(self) -> Slicing:
-        """All of a batch at once on a GPU, as much as stays in a core's cache on a CPU."""
-        batch = self.training.batch_size
+        """All of a batch at once on a GPU, in our kernels where they fit; what stays in a core's cache on a CPU."""
+        batch, shape = self.training.batch_size, self.pack.architecture
         if self.machine.kind == "gpu":
-            return Slicing(batch)
-        shape = self.pack.architecture
+            # Kernels take seconds more to compile.
+            launch = launch_of(shape, self.length) if self.tuned else None
+            return Slicing(batch, in_batches=True, launch=launch)
         fitting = CACHED_FEATURES // (max(shape.encoder_sizes[1:]) * self.length)
         best = max(size for size in range(1, batch + 1) if batch % size == 0 and size <= max(1, fitting))
         # A batch without a divisor near that (a prime) is better off whole.

@@ -33,9 +33,9 @@ from headcount.models.transformer import Transformer
 from headcount.results.shards import SCHEMA
 from headcount.results.store import Store
 from headcount.trials.machine import this_machine
+from headcount.trials.sizes import MAX_PLACES
 from headcount.trials.trial import TaskTrial
 
-MAX_POSITION_LENGTH = 256
 STEPS_ON_GPU = 12_000
 
 
@@ -358,7 +358,7 @@ class Study:
 
     @property
     def _kinds(self) -> tuple[PositionInput, ...]:
-        return ("none", "both") if self.positions and self.data.length <= MAX_POSITION_LENGTH else ("none",)
+        return ("none", "both") if self.positions and self.data.length <= MAX_PLACES else ("none",)
 
     @property
     def _all_heads(self) -> Sequence[int]:

@@ -27,18 +27,29 @@ Residuals = tuple[Array, Array, Array | None, Features, Weights, Array, Averages
 
 @dataclass(frozen=True)
 class Launch:
-    """How kernels run; interpreted where there is no GPU.
-
-    - `sequences`: of a program; `group`, `tokens`: how many of them, and of their tokens, are in registers.
-    - `warps`: of a program; `late`: whether sums over tokens wait until its end.
-    """
+    """How kernels run: how many sequences and warps a program has; interpreted where there is no GPU."""
 
     sequences: int = 8
-    warps: int = 4
-    group: int = 1
-    tokens: int = 32
-    late: bool = True
+    warps: int = 1
     interpret: bool = False
+
+
+# What a thread of a kernel can hold: hidden features of four tokens, and a sum for each weight that it derives.
+MAX_FEATURES, MAX_TOKENS, MAX_HEADS, MAX_INPUTS = 32, 128, 8, 16
+
+
+def launch_of(architecture: Architecture, length: int) -> Launch | None:
+    """How kernels of models/fused.py run for this shape; None where they do not fit it."""
+    shape = architecture
+    fits = (
+        averages_features(shape)
+        and shape.precision == "float32"
+        and shape.encoder_hidden[0] <= MAX_FEATURES
+        and shape.heads <= MAX_HEADS
+        and shape.token_dim < MAX_INPUTS
+        and length <= MAX_TOKENS
+    )
+    return Launch() if fits else None
 
 
 class Batched(eqx.Module):

@@ -1,10 +1,11 @@
-"""`averages` of models/batches.py as two kernels for a GPU, whose memory only their results go through.
+"""`averages` of models/batches.py as three kernels for a GPU, whose memory only their results go through.
 
-A program takes some sequences of one member, a group of them and a chunk of their tokens at a time. Hidden
-features, scores and weights stay in registers; the way back computes them again from the normaliser of each
-softmax. Axes that are short (heads, the numbers of a token) are sums written out, so that nothing is padded
-to the size of a matrix unit, and all arithmetic is in full precision. `jax.vmap` over members puts them on
-the grid.
+A program takes sequences of one member, one after the other. Each thread holds some tokens with all that is
+computed of them: features, heads and the numbers of a token are short axes, and sums over them are written
+out, so that nothing is padded to the size of a matrix unit, no thread waits for another, and all arithmetic is
+in full precision. Weights are scalars that all threads read alike. Hidden features are computed three times
+and never stored: to be averaged, to see what a change of the average does to the attention weights, and, a few
+features at a time, for the gradient. `jax.vmap` puts members on the grid.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +21,11 @@ from jaxtyping import Array, Float
 from headcount.models.batches import Averages, Launch, Mask
 
 Ref = jax.Ref
-HIDDEN = -1e30  # the score of a token that is not there: finite, so that a chunk may have none that is
+Tokens = Float[Array, " token"]
+HIDDEN = -1e30  # the score of a token that is not there
+
+# Of the last kernel, whose sums fill the registers: half as many tokens where it has many of them.
+FEATURES_AT_A_TIME, TOKENS_AT_A_TIME, MANY_SUMS = 4, 64, 16
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(5,))
@@ -39,39 +44,39 @@ def fused_averages(
 def _forward(
     weights: Array, place: Array | None, directions: Array, inputs: Array, mask: Mask, launch: Launch
 ) -> tuple[Averages, tuple[Array | None, ...]]:
-    sequences, heads, features = inputs.shape[0], directions.shape[0], weights.shape[0]
-    sizes = _Sizes(launch, sequences, inputs.shape[2], features, inputs.shape[1], heads)
-    shared, own = _padded(weights, place, directions, inputs, mask, sizes)
-    outputs = [((sequences, heads, sizes.features), sizes.each), ((sequences, heads), sizes.each)]
-    read, normaliser = _call(_read, sizes, shared, own, outputs, launch)
-    found = jnp.matrix_transpose(read)[:, :features]
-    return found, (weights, place, directions, inputs, mask, read, normaliser)
+    shapes = _Shapes(weights, directions, inputs, launch)
+    own = shapes.of_sequences(inputs, mask)
+    read, attention = shapes.call(
+        _read,
+        shared=shapes.of_all(weights, place, directions),
+        own=own,
+        outputs=[(shapes.heads, shapes.features), (shapes.heads, shapes.length)],
+    )
+    found = jnp.matrix_transpose(read)[:, : weights.shape[0]]
+    return found, (weights, place, directions, inputs, read, attention)
 
 
 def _backward(
     launch: Launch, kept: tuple[Array | None, ...], read_bar: Averages
 ) -> tuple[Array, Array | None, Array, None, None]:
-    weights, place, directions, inputs, mask, read, normaliser = kept
+    weights, place, directions, inputs, read, attention = kept
     assert weights is not None and directions is not None and inputs is not None
-    assert read is not None and normaliser is not None
-    (features, count), heads, length = weights.shape, directions.shape[0], inputs.shape[2]
-    sizes = _Sizes(launch, inputs.shape[0], length, features, count, heads)
-    shared, own = _padded(weights, place, directions, inputs, mask, sizes)
-    bar = jnp.pad(jnp.matrix_transpose(read_bar), ((0, 0), (0, 0), (0, sizes.features - features)))
+    assert read is not None and attention is not None
+    shapes = _Shapes(weights, directions, inputs, launch)
+    shared, (x, _) = shapes.of_all(weights, place, directions), shapes.of_sequences(inputs, None)
+    extra = shapes.features - weights.shape[0]
+    bar = jnp.pad(jnp.matrix_transpose(read_bar), ((0, 0), (0, 0), (0, extra)))
     # Σ_t w(t) (ḡ · φ(t)) is ḡ · Σ_t w(t) φ(t): what was read already.
-    own = (*own, bar, normaliser, jnp.sum(read * bar, axis=2))
-    outputs: list[tuple[tuple[int, ...], int]] = [
-        ((sizes.programs, count, sizes.features), 1),
-        ((sizes.programs, heads, sizes.features), 1),
-    ]
-    if place is not None:
-        outputs.append(((sizes.programs, sizes.features, sizes.length), 1))
-    parts = _call(_derive, sizes, shared, own, outputs, launch)
-    weights_bar, directions_bar, *place_bar = (jnp.sum(part, axis=0) for part in parts)
+    mean = jnp.sum(read * bar, axis=2)
+    (scores_bar,) = shapes.call(
+        _ask, shared, (x, attention, bar, mean), outputs=[(shapes.heads, shapes.length)]
+    )
+    weights_bar, directions_bar, *place_bar = shapes.derive(shared, (x, attention, scores_bar, bar))
+    rows, length = weights.shape[0], inputs.shape[2]
     return (
-        weights_bar[:, :features].T,
-        place_bar[0][:features, :length] if place_bar else None,
-        directions_bar[:, :features],
+        weights_bar[:, :rows].T,
+        place_bar[0][:rows, :length] if place_bar else None,
+        directions_bar[:, :rows],
         None,
         None,
     )
@@ -80,213 +85,240 @@ def _backward(
 fused_averages.defvjp(_forward, _backward)
 
 
-class _Sizes:
-    """The sizes of the blocks: powers of two, or what divides the sequences."""
+class _Shapes:
+    """Sizes that kernels can hold, arrays filled up to them, and calls of kernels over blocks of sequences."""
 
-    def __init__(
-        self, launch: Launch, sequences: int, length: int, features: int, count: int, heads: int
-    ) -> None:
-        self.each = _divisor(sequences, launch.sequences)
-        self.programs = sequences // self.each
-        self.group = _power_of_two(_divisor(self.each, launch.group), down=True)
-        self.group = self.group if self.each % self.group == 0 else 1
-        self.length = _power_of_two(length)
-        self.tokens = min(launch.tokens, self.length)
-        self.features, self.count, self.heads = _power_of_two(features), count, heads
-        self.late = launch.late
+    def __init__(self, weights: Array, directions: Array, inputs: Array, launch: Launch) -> None:
+        self.sequences, self.count, length = inputs.shape
+        self.length = 1 << (length - 1).bit_length()
+        self.heads = directions.shape[0]
+        self.features = -(-weights.shape[0] // FEATURES_AT_A_TIME) * FEATURES_AT_A_TIME
+        self.each = max(
+            size for size in range(1, launch.sequences + 1) if self.sequences % size == 0
+        )
+        self.programs = self.sequences // self.each
+        self.launch, self.kind = launch, inputs.dtype
+
+    def of_all(self, weights: Array, place: Array | None, directions: Array) -> tuple[Array | None, ...]:
+        """What all sequences share, features last but for places."""
+        more, rest = self.features - weights.shape[0], self.length
+        return (
+            jnp.pad(weights.T, ((0, 0), (0, more))),
+            jnp.pad(directions, ((0, 0), (0, more))),
+            None if place is None else jnp.pad(place, ((0, more), (0, rest - place.shape[1]))),
+        )
+
+    def of_sequences(self, inputs: Array, mask: Mask) -> tuple[Array, Array | None]:
+        """Tokens filled up, and which of them are there, unless all are."""
+        sequences, _, length = inputs.shape
+        rest, seen = self.length - length, None
+        if mask is not None or rest:
+            every = jnp.ones((sequences, length), bool) if mask is None else mask
+            seen = jnp.pad(every.astype(inputs.dtype), ((0, 0), (0, rest)))
+        return jnp.pad(inputs, ((0, 0), (0, 0), (0, rest))), seen
+
+    def call(
+        self,
+        body: Callable[..., None],
+        shared: Sequence[Array | None],
+        own: Sequence[Array | None],
+        outputs: Sequence[tuple[int, ...]],
+    ) -> Sequence[Array]:
+        """A kernel whose results are arrays of each sequence."""
+
+        def of_sequences(shape: tuple[int, ...]) -> pl.BlockSpec:
+            return pl.BlockSpec((self.each, *shape), lambda place: (place, *(0,) * len(shape)))
+
+        def whole(part: Array) -> pl.BlockSpec:
+            return pl.BlockSpec(part.shape, lambda place: (0,) * part.ndim)
+
+        return self._run(
+            body,
+            (self.programs,),
+            (*shared, *own),
+            [None if part is None else whole(part) for part in shared]
+            + [None if part is None else of_sequences(part.shape[1:]) for part in own],
+            [((self.sequences, *shape), of_sequences(shape)) for shape in outputs],
+        )
+
+    def derive(self, shared: Sequence[Array | None], own: Sequence[Array]) -> Sequence[Array]:
+        """The gradient of what all sequences share, some features of some sequences in each program."""
+        some, bar = FEATURES_AT_A_TIME, own[-1]
+
+        def of_features(rows: int) -> pl.BlockSpec:
+            return pl.BlockSpec((rows, some), lambda place, block: (0, block))
+
+        def part(rows: int) -> tuple[tuple[int, ...], pl.BlockSpec]:
+            shape = (self.programs, rows, self.features)
+            return shape, pl.BlockSpec((1, rows, some), lambda place, block: (place, 0, block))
+
+        of_places = pl.BlockSpec((some, self.length), lambda place, block: (block, 0))
+        specs = [of_features(self.count), of_features(self.heads), None if shared[2] is None else of_places]
+        specs += [
+            pl.BlockSpec((self.each, *each.shape[1:]), lambda place, block: (place, 0, 0)) for each in own[:-1]
+        ]
+        specs.append(pl.BlockSpec((self.each, self.heads, some), lambda place, block: (place, 0, block)))
+        outputs = [part(self.count), part(self.heads)]
+        if shared[2] is not None:
+            shape = (self.programs, self.features, self.length)
+            block = pl.BlockSpec((1, some, self.length), lambda place, block: (place, block, 0))
+            outputs.append((shape, block))
+        grid = (self.programs, self.features // some)
+        found = self._run(_derive, grid, (*shared, *own[:-1], bar), specs, outputs)
+        return [jnp.sum(each, axis=0) for each in found]
+
+    def _run(
+        self,
+        body: Callable[..., None],
+        grid: tuple[int, ...],
+        arguments: Sequence[Array | None],
+        specs: Sequence[pl.BlockSpec | None],
+        outputs: Sequence[tuple[tuple[int, ...], pl.BlockSpec]],
+    ) -> Sequence[Array]:
+        there = [part is not None for part in arguments]
+
+        def kernel(*refs: Ref) -> None:
+            given = iter(refs)
+            body(self, *(next(given) if is_there else None for is_there in there), *given)
+
+        found: Sequence[Array] = pl.pallas_call(
+            kernel,
+            grid=grid,
+            in_specs=[spec for spec in specs if spec is not None],
+            out_specs=[spec for _, spec in outputs],
+            out_shape=[jax.ShapeDtypeStruct(shape, self.kind) for shape, _ in outputs],
+            compiler_params=triton.CompilerParams(num_warps=self.launch.warps, num_stages=1),
+            interpret=self.launch.interpret,
+        )(*(part for part in arguments if part is not None))
+        return found
 
 
-def _divisor(size: int, at_most: int) -> int:
-    """The largest that divides it."""
-    return max(part for part in range(1, at_most + 1) if size % part == 0)
-
-
-def _power_of_two(size: int, *, down: bool = False) -> int:
-    return 1 << (size.bit_length() - 1 if down else (size - 1).bit_length())
-
-
-def _padded(
-    weights: Array, place: Array | None, directions: Array, inputs: Array, mask: Mask, sizes: _Sizes
-) -> tuple[tuple[Array | None, ...], tuple[Array | None, ...]]:
-    """What all sequences share, rows first, and what each has: sizes a kernel can hold, tokens masked."""
-    more, length = sizes.features - weights.shape[0], inputs.shape[2]
-    rest = sizes.length - length
-    shared = (
-        jnp.pad(weights.T, ((0, 0), (0, more))),
-        jnp.pad(directions, ((0, 0), (0, more))),
-        None if place is None else jnp.pad(place, ((0, more), (0, rest))),
-    )
-    seen = None
-    if mask is not None or rest:
-        every = jnp.ones((inputs.shape[0], length), bool) if mask is None else mask
-        seen = jnp.pad(every.astype(inputs.dtype), ((0, 0), (0, rest)))
-    return shared, (jnp.pad(inputs, ((0, 0), (0, 0), (0, rest))), seen)
-
-
-def _call(
-    body: Callable[..., None],
-    sizes: _Sizes,
-    shared: Sequence[Array | None],
-    own: Sequence[Array | None],
-    outputs: Sequence[tuple[tuple[int, ...], int]],
-    launch: Launch,
-) -> Sequence[Array]:
-    """The kernel over blocks of sequences; every program sees all that is shared. None is left out."""
-    arguments = (*shared, *own)
-    there = [part is not None for part in arguments]
-
-    def block(shape: tuple[int, ...], rows: int) -> pl.BlockSpec:
-        return pl.BlockSpec((rows, *shape[1:]), lambda place: (place, *(0,) * (len(shape) - 1)))
-
-    def whole(shape: tuple[int, ...]) -> pl.BlockSpec:
-        return pl.BlockSpec(shape, lambda place: (0,) * len(shape))
-
-    def kernel(*refs: Ref) -> None:
-        given = iter(refs)
-        body(sizes, *(next(given) if is_there else None for is_there in there), *given)
-
-    specs = [whole(part.shape) for part in shared if part is not None]
-    specs += [block(part.shape, sizes.each) for part in own if part is not None]
-    kind = next(part.dtype for part in own if part is not None)
-    found: Sequence[Array] = pl.pallas_call(
-        kernel,
-        grid=(sizes.programs,),
-        in_specs=specs,
-        out_specs=[block(shape, rows) for shape, rows in outputs],
-        out_shape=[jax.ShapeDtypeStruct(shape, kind) for shape, _ in outputs],
-        compiler_params=triton.CompilerParams(num_warps=launch.warps, num_stages=1),
-        interpret=launch.interpret,
-    )(*(part for part in arguments if part is not None))
-    return found
-
-
-Block = Float[Array, "group feature token"]
-
-
-def _features(weights: Ref, place: Ref | None, inputs: Ref, rows: pl.Slice, tokens: pl.Slice) -> Block:
-    before: Array | float = 0.0 if place is None else place[:, tokens][None]
-    for row in range(inputs.shape[1]):
-        before += weights[row, :][None, :, None] * inputs[rows, row, tokens][:, None, :]
-    return jnp.maximum(before, 0)
-
-
-def _score(features: Block, direction: Array) -> Float[Array, "group token"]:
-    return jnp.sum(direction[None, :, None] * features, axis=1)
+def _feature(weights: Ref, place: Ref | None, x: Sequence[Tokens], feature: int, tokens: Any) -> Tokens:
+    before = sum(weights[row, feature] * values for row, values in enumerate(x))
+    return jnp.maximum(before if place is None else before + place[feature, tokens], 0)
 
 
 def _read(
-    sizes: _Sizes,
+    shapes: _Shapes,
     weights: Ref,
     directions: Ref,
     place: Ref | None,
     inputs: Ref,
     seen: Ref | None,
     read: Ref,
-    normaliser: Ref,
+    attention: Ref,
 ) -> None:
-    """One pass over the tokens: sums are scaled down where a larger score comes (online softmax)."""
-    kind, group = inputs.dtype, sizes.group
-    start = (
-        jnp.full((group,), HIDDEN, kind),
-        jnp.zeros((group,), kind),
-        jnp.zeros((group, sizes.features), kind),
-    )
+    """Attention weights, and the averages of features under them."""
+    tokens = pl.ds(0, shapes.length)
 
-    def of_group(number: Array, _: None) -> None:
-        rows = pl.ds(number * group, group)
+    def of_sequence(sequence: Array, _: None) -> None:
+        x = [inputs[sequence, row, tokens] for row in range(shapes.count)]
+        features = [_feature(weights, place, x, feature, tokens) for feature in range(shapes.features)]
+        for head in range(shapes.heads):
+            scores = sum(directions[head, place] * values for place, values in enumerate(features))
+            if seen is not None:
+                scores = jnp.where(seen[sequence, tokens] > 0, scores, HIDDEN)
+            exponents = jnp.exp(scores - jnp.max(scores))
+            if seen is not None:
+                exponents *= seen[sequence, tokens]
+            shares = exponents / jnp.sum(exponents)
+            attention[sequence, head, tokens] = shares
+            for place_, values in enumerate(features):
+                read[sequence, head, place_] = jnp.sum(shares * values)
 
-        def of_chunk(chunk: Array, sums: tuple[tuple[Array, ...], ...]) -> tuple[tuple[Array, ...], ...]:
-            tokens = pl.ds(chunk * sizes.tokens, sizes.tokens)
-            features = _features(weights, place, inputs, rows, tokens)
-            there = None if seen is None else seen[rows, tokens]
-            found = []
-            for head, (largest, mass, total) in enumerate(sums):
-                scores = _score(features, directions[head, :])
-                if there is not None:
-                    scores = jnp.where(there > 0, scores, HIDDEN)
-                now = jnp.maximum(largest, jnp.max(scores, axis=1))
-                exponents = jnp.exp(scores - now[:, None])
-                if there is not None:
-                    exponents *= there
-                scale = jnp.exp(largest - now)
-                of_tokens = jnp.sum(features * exponents[:, None, :], axis=2)
-                found.append(
-                    (now, mass * scale + jnp.sum(exponents, axis=1), total * scale[:, None] + of_tokens)
-                )
-            return tuple(found)
-
-        sums = _loop(sizes.length // sizes.tokens, of_chunk, (start,) * sizes.heads)
-        for head, (largest, mass, total) in enumerate(sums):
-            read[rows, head, :] = total / mass[:, None]
-            normaliser[rows, head] = largest + jnp.log(mass)
-
-    _loop(sizes.each // group, of_group, None)
+    _for_each(shapes.each, of_sequence, None)
 
 
-def _derive(
-    sizes: _Sizes,
+def _ask(
+    shapes: _Shapes,
     weights: Ref,
     directions: Ref,
     place: Ref | None,
     inputs: Ref,
-    seen: Ref | None,
+    attention: Ref,
     read_bar: Ref,
-    normaliser: Ref,
     mean: Ref,
+    scores_bar: Ref,
+) -> None:
+    """The gradient of the scores: w(t) (ḡ · φ(t) − its mean)."""
+    tokens = pl.ds(0, shapes.length)
+
+    def of_sequence(sequence: Array, _: None) -> None:
+        x = [inputs[sequence, row, tokens] for row in range(shapes.count)]
+        asked: list[Any] = [0.0] * shapes.heads
+        for feature in range(shapes.features):
+            values = _feature(weights, place, x, feature, tokens)
+            for head in range(shapes.heads):
+                asked[head] += read_bar[sequence, head, feature] * values
+        for head, total in enumerate(asked):
+            shares = attention[sequence, head, tokens]
+            scores_bar[sequence, head, tokens] = shares * (total - mean[sequence, head])
+
+    _for_each(shapes.each, of_sequence, None)
+
+
+def _derive(
+    shapes: _Shapes,
+    weights: Ref,
+    directions: Ref,
+    place: Ref | None,
+    inputs: Ref,
+    attention: Ref,
+    scores_bar: Ref,
+    read_bar: Ref,
     weights_bar: Ref,
     directions_bar: Ref,
     place_bar: Ref | None = None,
 ) -> None:
-    """Chunks do not depend on one another. `late`: sums over tokens wait until the end of the program."""
-    kind, count = inputs.dtype, sizes.count
-    block = (sizes.group, sizes.features, sizes.tokens)
+    """The gradient of the weights of some features; sums over tokens wait until the end of the program."""
+    some, count, heads = FEATURES_AT_A_TIME, shapes.count, shapes.heads
+    size = min(TOKENS_AT_A_TIME // (2 if count + heads > MANY_SUMS else 1), shapes.length)
+    zero = jnp.zeros((size,), shapes.kind)
+    # Read once: they are few.
+    rows = [[weights[row, feature] for row in range(count)] for feature in range(some)]
+    asking = [[directions[head, feature] for head in range(heads)] for feature in range(some)]
 
-    def summed(values: Block) -> Array:
-        return values if sizes.late else jnp.sum(jnp.sum(values, axis=2), axis=0)
+    def of_chunk(chunk: Array, sums: tuple[Tokens, ...]) -> tuple[Tokens, ...]:
+        tokens = pl.ds(chunk * size, size)
 
-    zero = jnp.zeros(block if sizes.late else (sizes.features,), kind)
+        def of_sequence(sequence: Array, sums: tuple[Tokens, ...]) -> tuple[Tokens, ...]:
+            x = [inputs[sequence, row, tokens] for row in range(count)]
+            shares = [attention[sequence, head, tokens] for head in range(heads)]
+            asked = [scores_bar[sequence, head, tokens] for head in range(heads)]
+            found, placed = [], []
+            for feature in range(some):
+                before: Any = sum(weight * values for weight, values in zip(rows[feature], x, strict=True))
+                if place is not None:
+                    before += place[feature, tokens]
+                values = jnp.maximum(before, 0)
+                bar: Any = sum(
+                    read_bar[sequence, head, feature] * shares[head] + asking[feature][head] * asked[head]
+                    for head in range(heads)
+                )
+                bar = jnp.where(before > 0, bar, 0)
+                found += [bar * one for one in x] + [values * one for one in asked]
+                placed.append(bar)
+            moved = found if place_bar is None else found + placed
+            return tuple(old + new for old, new in zip(sums, moved, strict=True))
 
-    def of_chunk(chunk: Array, sums: tuple[Array, ...]) -> tuple[Array, ...]:
-        tokens = pl.ds(chunk * sizes.tokens, sizes.tokens)
-
-        def of_group(number: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
-            sums, placed = carry[: len(carry) - 1], carry[-1]
-            rows = pl.ds(number * sizes.group, sizes.group)
-            features = _features(weights, place, inputs, rows, tokens)
-            there = None if seen is None else seen[rows, tokens]
-            features_bar, found = jnp.zeros(block, kind), []
-            for head in range(sizes.heads):
-                direction, bar = directions[head, :], read_bar[rows, head, :]
-                attention = jnp.exp(_score(features, direction) - normaliser[rows, head][:, None])
-                if there is not None:
-                    attention = jnp.where(there > 0, attention, 0)
-                attention_bar = jnp.sum(bar[:, :, None] * features, axis=1)
-                scores_bar = attention * (attention_bar - mean[rows, head][:, None])
-                features_bar += bar[:, :, None] * attention[:, None, :]
-                features_bar += direction[None, :, None] * scores_bar[:, None, :]
-                found.append(sums[count + head] + summed(features * scores_bar[:, None, :]))
-            before_bar = jnp.where(features > 0, features_bar, 0)
-            rows_bar = [
-                sums[row] + summed(before_bar * inputs[rows, row, tokens][:, None, :]) for row in range(count)
-            ]
-            return (*rows_bar, *found, placed if place_bar is None else placed + jnp.sum(before_bar, axis=0))
-
-        nothing = jnp.zeros(block[1:], kind) if place_bar is not None else jnp.zeros((), kind)
-        *sums_, placed = _loop(sizes.each // sizes.group, of_group, (*sums, nothing))
+        places = () if place_bar is None else (zero,) * some
+        sums = _for_each(shapes.each, of_sequence, (*sums, *places))
         if place_bar is not None:
-            place_bar[0, :, tokens] = placed
-        return tuple(sums_)
+            for feature, total in enumerate(sums[-some:]):
+                place_bar[0, feature, tokens] = total
+        return sums[: len(sums) - len(places)]
 
-    sums = _loop(sizes.length // sizes.tokens, of_chunk, (zero,) * (count + sizes.heads))
-    for place_, total in enumerate(sums):
-        done = jnp.sum(jnp.sum(total, axis=2), axis=0) if sizes.late else total
-        if place_ < count:
-            weights_bar[0, place_, :] = done
-        else:
-            directions_bar[0, place_ - count, :] = done
+    each = count + heads
+    sums = _for_each(shapes.length // size, of_chunk, (zero,) * (each * some))
+    for feature in range(some):
+        own = sums[feature * each : (feature + 1) * each]
+        for row, total in enumerate(own[:count]):
+            weights_bar[0, row, feature] = jnp.sum(total)
+        for head, total in enumerate(own[count:]):
+            directions_bar[0, head, feature] = jnp.sum(total)
 
 
-def _loop(times: int, body: Callable[[Array, Any], Any], start: Any) -> Any:
+def _for_each(times: int, body: Callable[[Array, Any], Any], start: Any) -> Any:
     """A loop, or none where it would run once."""
     if times == 1:
         return body(jnp.int32(0), start)

@@ -10,7 +10,7 @@ from typing import Generic, TypeAlias, TypeVar
 from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
 from headcount.trials.machine import Machine
-from headcount.trials.sizes import are_rounded, array_shape, array_sizes
+from headcount.trials.sizes import MAX_PLACES, are_rounded, array_shape, array_sizes
 from headcount.trials.task_choice import Task, TaskChoice
 from headcount.trials.training import Training
 from headcount.trials.trial import Shape, ShapeT, TaskT, TaskTrial, Trial
@@ -81,9 +81,10 @@ def plan(trials: Iterable[TaskTrial], machine: Machine) -> list[TaskPack]:
         groups.setdefault(_signature(trial, machine), []).append(trial)
     packs = []
     for group in groups.values():
-        buckets = _blocks if _in_few_shapes(group[0], machine) else _buckets
+        few_shapes = _of_all_head_counts if machine.kind == "gpu" else _blocks
+        buckets = few_shapes if are_rounded(group[0]) else _buckets
         for bucket in buckets(group, machine):
-            architecture = _hull(bucket)
+            architecture = _hull(bucket, with_places=_has_room_for_places(bucket[0], machine))
             packs += cut(bucket, architecture, max_members(architecture, bucket[0], machine), machine)
     return packs
 
@@ -158,12 +159,18 @@ def _attention_weights(architecture: Architecture) -> int:
 
 
 def _signature(trial: TaskTrial, machine: Machine) -> tuple[object, ...]:
-    """What must be equal for members to share a program: all but heads, head_dim, seed, rate and data."""
+    """What must be equal for members to share a program: all but heads, head_dim, seed, rate and data.
+
+    Members on a user's data are put together as one estimate of it trains them, by their positions and on a GPU
+    by the data: its stages, and those of other data, then find the program of the first.
+    """
     alike, group_size = _shape(trial.architecture, trial.length)
-    if _in_few_shapes(trial, machine):
+    task = None
+    if are_rounded(trial):
         alike = replace(alike, positions=trial.architecture.positions, length=trial.architecture.length)
+        task = trial.task if machine.kind == "gpu" else None
     masked = trial.task.data is not None and trial.task.data.mask is not None
-    return (trial.length, _program(trial.training), alike, group_size, masked)
+    return (trial.length, _program(trial.training), alike, group_size, masked, task)
 
 
 @lru_cache(maxsize=4096)
@@ -178,15 +185,23 @@ def _program(training: Training) -> Training:
     return replace(training, data_seed=0)
 
 
-def _hull(trials: Sequence[TaskTrial]) -> Architecture:
-    """The smallest architecture that holds every trial's."""
+def _hull(trials: Sequence[TaskTrial], *, with_places: bool = False) -> Architecture:
+    """The smallest architecture that holds every trial's; `with_places` has room for positions in any case."""
     some_see = len({trial.architecture.positions for trial in trials}) > 1
     first = trials[0].architecture
-    first = _seeing(first, trials[0].length) if some_see else first
+    first = _seeing(first, trials[0].length) if some_see or with_places else first
     heads = max(trial.architecture.heads for trial in trials)
     head_dim = max(trial.architecture.head_dim for trial in trials)
     kv_heads = None if first.group_size == 1 else heads // first.group_size
-    held = replace(first, heads=heads, head_dim=head_dim, kv_heads=kv_heads)
+    # Many narrow heads beside a few wide ones: no member is as wide as all of the wide ones together.
+    width = max(trial.architecture.width for trial in trials)
+    held = replace(
+        first,
+        heads=heads,
+        head_dim=head_dim,
+        kv_heads=kv_heads,
+        residual_width=None if width == heads * head_dim else width,
+    )
     return array_shape(held, trials[0])
 
 
@@ -197,9 +212,14 @@ def _seeing(architecture: Architecture, length: int) -> Architecture:
     return architecture
 
 
-def _in_few_shapes(trial: TaskTrial, machine: Machine) -> bool:
-    """Whether its program is worth finding again: on a processor, where padded heads take their time."""
-    return machine.kind == "cpu" and are_rounded(trial)
+def _has_room_for_places(trial: TaskTrial, machine: Machine) -> bool:
+    """Whether members that see no positions get the program of those that do: on a GPU the room costs little."""
+    return machine.kind == "gpu" and are_rounded(trial) and trial.length <= MAX_PLACES
+
+
+def _of_all_head_counts(group: Sequence[TaskTrial], machine: Machine) -> list[list[TaskTrial]]:
+    """All together: a GPU spends more on one more program than on padded heads."""
+    return [list(group)]
 
 
 def _blocks(group: Sequence[TaskTrial], machine: Machine) -> list[list[TaskTrial]]:

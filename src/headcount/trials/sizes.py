@@ -11,6 +11,7 @@ from headcount.models.architecture import Architecture
 from headcount.trials.task_choice import DATA
 from headcount.trials.trial import TaskTrial
 
+MAX_PLACES = 256  # tokens of a sequence, in which members on a user's data may see positions
 MAX_ROUNDED_BYTES = 256 << 20  # larger data stays as it is: twice the memory costs more than compiling
 
 
