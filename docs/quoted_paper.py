@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from headcount.reproduce.claims import (
 from headcount.reproduce.figure3 import TABLES
 from headcount.reproduce.item import ITEMS
 from headcount.reproduce.table import ABOVE, TABLE_2
-from headcount.results.intervals import slope
+from headcount.results.intervals import slope, spanning
 from headcount.results.numbers import scientific
 
 ENOUGH = {"table2": 4, "table3": 4, "table4": 3, "table5": 2}
@@ -83,7 +84,7 @@ def bowls_folds() -> pd.DataFrame:
 
 
 def slopes() -> str:
-    """The exponent of T for every h, over all seeds: above 0 below D, and below 0 from D on?"""
+    """The exponent of T for every h, over seeds: above 0 below D, and below 0 from D on?"""
     rows = []
     for name, frame, enough, _ in conditions():
         if frame["length"].nunique() < 3:
@@ -95,12 +96,12 @@ def slopes() -> str:
 
 
 def without_the_furthest() -> str:
-    """Table 5, h = 1: what one seed does to the slope, and what equal variances would make of it."""
+    """Table 5, h = 1: what the seed that is stuck does to the slope, and equal variances to the interval."""
     members = known_rows("table5")
     groups = errors_by(members[members["heads"] == 1], "length")
     lengths = np.log(np.array(list(groups), float))
     logs = [np.log(errors) for errors in groups.values()]
-    every = slope(lengths, logs)
+    found, every = spanning(logs, partial(slope, lengths)), slope(lengths, logs)
     longest = np.sort(groups[128])
     fewer = slope(lengths, [*logs[:-1], np.log(longest[:-1])])
     x, y = np.repeat(lengths, list(map(len, logs))), np.concatenate(logs)
@@ -108,10 +109,11 @@ def without_the_furthest() -> str:
     equal = np.sqrt((rest @ rest) / (len(y) - 2) / ((x - x.mean()) ** 2).sum())
     reach = float(stdtrit(len(y) - 2, 0.975)) * equal
     return (
-        f"In two layers with one head (Table 5) the slope is {every} over {len(y)} members: the interval "
-        f"just holds 0. With equal\nspread at every T assumed it would be {every.value - reach:.2f} to "
-        f"{every.value + reach:.2f}. One seed at T = 128, of error {scientific(longest[-1])} where the next "
-        f"has\n{scientific(longest[-2])}, decides: without it the slope is {fewer}."
+        f"In two layers with one head (Table 5) the slope is {found} over {len(y)} members: the\ninterval "
+        f"just holds 0. The stuck seed, at T = 128, has an error of {scientific(longest[-1])} where the next "
+        f"has {scientific(longest[-2])}.\nWith it the slope is {every}, without it {fewer}. With it and\n"
+        f"equal spread at every T assumed the interval would be {every.value - reach:.2f} to "
+        f"{every.value + reach:.2f}."
     )
 
 
@@ -121,12 +123,12 @@ def bowls_slower() -> str:
 
 
 def bowls_slopes() -> str:
-    """The exponents of the bowls where D heads learn, over all seeds and over minima."""
+    """The exponents of the bowls where D heads learn, over seeds and over minima."""
     learnt = errors_learnt(known_rows("bowls"))
     found = [exponents(verdict) for verdict in change_with_length(learnt, enough=D)]
     names = (f"T ≤ {learnt['length'].max()}", *(f"h = {heads}" for heads in range(1, 6)))
     over_all, by_minima = zip(*found, strict=True)
-    return table(names, [("over all seeds", *over_all), ("by minima", *by_minima)])
+    return table(names, [("over seeds", *over_all), ("by minima", *by_minima)])
 
 
 def exponents(verdict: Verdict) -> tuple[str, str]:
@@ -221,11 +223,17 @@ def hidden_sizes() -> str:
             few = "falls as N grows" in verdict.claim
             claim = "falls with N" if few else "does not fall with N"
             least, most = min(map(float, by_length)), max(map(float, by_length))
-            found[heads] = [claim, marked(verdict, f"{least:.2f} to {most:.2f}")]
+            found[heads] = [claim, marked(verdict, f"{least:.2f} to {most:.2f}{_stuck(verdict)}")]
         elif power:
-            found[heads].append(marked(verdict, power[0]))
+            found[heads].append(marked(verdict, f"{power[0]}{_stuck(verdict)}"))
     rows = [(heads, *cells, *["–"] * (3 - len(cells))) for heads, cells in found.items()]
     return table(("h", "the error", "exponents over T", "for the same error"), rows)
+
+
+def _stuck(verdict: Verdict) -> str:
+    """How many seeds were stuck, over all intervals of a verdict."""
+    count = sum(map(int, re.findall(r"(\d+) stuck\)", verdict.evidence)))
+    return f" ({count} stuck)" if count else ""
 
 
 def reversal() -> str:

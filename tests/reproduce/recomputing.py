@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -67,3 +68,33 @@ def through_all(x, groups):
     along = np.log(np.repeat(x, [len(group) for group in groups]))
     logs = np.log(np.concatenate(groups))
     return tuple(each[0] for each in fitted(np.stack([along, np.ones_like(along)], axis=1), logs))
+
+
+def not_stuck(groups):
+    """The errors below the first factor of 3 or more that is also 12 median log ratios of neighbours wide."""
+    groups = [sorted(group) for group in groups]
+    ratios = [after / before for group in groups for before, after in pairwise(group)]
+    wide = max(3.0, float(np.exp(12 * np.median(np.log(ratios))))) if ratios else np.inf
+    kept = []
+    for group in groups:
+        count = len(group)
+        for place in range(len(group) - 1, 1, -1):  # two are always kept
+            if group[place] > wide * group[place - 1]:
+                count = place
+        kept.append(np.array(group[:count]))
+    return kept
+
+
+def through_those_that_learn(x, groups):
+    """The slope over seeds that are not stuck, the ends over them and over all, and how many are stuck."""
+    kept = not_stuck(groups)
+    found = [through_all(x, some) for some in (kept, groups)]
+    ends = min(slope - reach for slope, _, reach in found), max(slope + reach for slope, _, reach in found)
+    return found[0][0], *ends, sum(map(len, groups)) - sum(map(len, kept))
+
+
+def says(text, slope, low, high, stuck):
+    """Whether an exponent is written so, with its interval and how many seeds are stuck."""
+    said = numbers(text)
+    count = said.pop() if "stuck" in text else 0
+    return count == stuck and np.allclose(said, [slope, low, high], atol=6e-3)

@@ -79,7 +79,7 @@ def test_exponents_are_judged_on_each_kind_of_data():
     for heads in (1, 2, 3):
         assert claims[f"on training data, with h = {heads} the error falls as N grows, at every T"]
         assert claims[f"on test data, with h = {heads} the error falls as N grows, at every T"] is None
-    assert all("by all seeds" in verdict.evidence for verdict in found if "falls as N" in verdict.claim)
+    assert all("over seeds" in verdict.evidence for verdict in found if "falls as N" in verdict.claim)
     assert {trial.training.train_samples for trial in item.trials(FULL)} == {128_000}
     assert len({trial.learning_rate for trial in item.trials(FULL)}) == 3
 

@@ -10,7 +10,19 @@ from functools import cache
 import numpy as np
 import pytest
 from reproduce.printed import PRINTED, TABLE_2
-from reproduce.recomputing import cells, numbers, page, quote, row_of, rows_of, same, through_all
+from reproduce.recomputing import (
+    cells,
+    not_stuck,
+    numbers,
+    page,
+    quote,
+    row_of,
+    rows_of,
+    same,
+    says,
+    through_all,
+    through_those_that_learn,
+)
 from scipy.stats import t as student
 
 LENGTHS = (8, 16, 32, 64, 128)
@@ -68,11 +80,6 @@ def statistics(rows, heads, length):
     return found.min(), float(np.median(found)), found[0]
 
 
-def estimate_of(cell):
-    """An exponent and its interval, after a mark."""
-    return cell.split(" ")[0], numbers(cell)
-
-
 @pytest.mark.parametrize("name", PRINTED)
 def test_falls_are_those_of_the_rows(name):
     rows, enough = table(name), ENOUGH[name]
@@ -92,28 +99,31 @@ def test_exponents_of_the_length_are_those_of_the_rows(name):
     _, (enough, *said) = row_of(quote("slopes"), title_of(name))
     assert int(enough) == ENOUGH[name]
     for heads, one in zip(PRINTED[name], said, strict=False):
-        slope, _, reach = through_all(LENGTHS, [errors(rows, heads, T) for T in LENGTHS])
-        mark, found = estimate_of(one)
-        assert np.allclose(found, [slope, slope - reach, slope + reach], atol=6e-3)
+        found = slope, low, high, _ = through_those_that_learn(
+            LENGTHS, [errors(rows, heads, T) for T in LENGTHS]
+        )
+        mark, _, exponent = one.partition(" ")
+        assert says(exponent, *found)
         as_claimed = slope < 0 if heads >= ENOUGH[name] else slope > 0
-        assert mark == ("?" if abs(slope) < reach else "✓" if as_claimed else "✗")
+        assert mark == ("?" if low < 0 < high else "✓" if as_claimed else "✗")
 
 
 def test_two_layers_with_one_head_hang_on_one_seed():
     groups = [errors(table("Table 5"), 1, T) for T in LENGTHS]
     slope, equal, reach = through_all(LENGTHS, groups)
     text = " ".join(quote("without_the_furthest"))
-    members, *_rest = numbers(text.split("(Table 5)")[1].split("over")[1])
-    first = numbers(text.split("the slope is")[1].split("over")[0])
-    assert np.allclose(first, [slope, slope - reach, slope + reach], atol=6e-3) and members == 40
-    said = numbers(re.search(r"it would be (.*?)\. One seed", text)[1])
+    first, members = re.search(r"the slope is (.*?\)) over (\d+) members", text).groups()
+    found = through_those_that_learn(LENGTHS, groups)
+    assert says(first, *found) and found[-1] == 1 and int(members) == 40
+    said = numbers(re.search(r"the interval would be (.*)\.$", text.strip())[1])
     assert np.allclose(said, [slope - equal, slope + equal], atol=6e-3)
     furthest, beside = np.sort(groups[-1])[::-1][:2]
-    same(numbers(re.search(r"of error (.*?) where", text)[1]), [furthest], rel=0.05)
+    same(numbers(re.search(r"an error of (.*?) where", text)[1]), [furthest], rel=0.05)
     assert f"where the next has {beside:.1e}".replace("e-0", "e-") in text
     without, _, less = through_all(LENGTHS, [*groups[:-1], np.sort(groups[-1])[:-1]])
-    said = numbers(re.search(r"without it the slope is (.*)\.$", text.strip())[1])
-    assert np.allclose(said, [without, without - less, without + less], atol=6e-3)
+    said, left = re.search(r"With it the slope is (.*?\)), without it (.*?\))", text).groups()
+    assert np.allclose(numbers(said), [slope, slope - reach, slope + reach], atol=6e-3)
+    assert np.allclose(numbers(left), [without, without - less, without + less], atol=6e-3)
     assert slope - equal > 0 > slope - reach, "what the text says of the two intervals"
 
 
@@ -196,23 +206,31 @@ def test_reversal_scores_on_other_grids_are_those_of_the_rows():
 def test_bowls_grow_more_slowly_from_the_dimension_on_where_the_intervals_say_so():
     rows = frame()[frame()["task"] == "bowls"]
 
-    def line(heads, of):
+    def line(groups):
         """A slope, its standard error, and the degrees of freedom."""
-        groups = [of(errors(rows, heads, T)) for T in LENGTHS[:-1]]
         slope, _, reach = through_all(LENGTHS[:-1], groups)
         freedom = sum(map(len, groups)) - 2
         return slope, reach / student.ppf(0.975, freedom), freedom
 
+    def apart(many, few):
+        """The difference of two slopes, and the ends of its interval."""
+        (one, error, free), (other, beside, left) = line(many), line(few)
+        freedom = (error**2 + beside**2) ** 2 / (error**4 / free + beside**4 / left)
+        reach = student.ppf(0.975, freedom) * np.hypot(error, beside)
+        return one - other, one - other - reach, one - other + reach
+
     for heads in (4, 5):
-        for words, of in (("over all seeds", np.asarray), ("by minima", lambda group: [group.min()])):
-            (one, error, free), (other, beside, left) = line(heads, of), line(3, of)
-            freedom = (error**2 + beside**2) ** 2 / (error**4 / free + beside**4 / left)
-            reach = student.ppf(0.975, freedom) * np.hypot(error, beside)
+        for words, of in (("over seeds", np.asarray), ("by minima", lambda group: [group.min()])):
+            groups = [[of(errors(rows, h, T)) for T in LENGTHS[:-1]] for h in (heads, 3)]
+            kept = [not_stuck(one) for one in groups]
+            stuck = sum(len(every) for one in groups for every in one)
+            stuck -= sum(len(some) for one in kept for some in one)
+            (between, *ends), (_, *over_all) = apart(*kept), apart(*groups)
+            low, high = min(ends[0], over_all[0]), max(ends[1], over_all[1])
             slower = f"the error grows more slowly with T at h = {heads} than at h = 3"
             mark, (evidence,) = row_of(quote("bowls_slower"), f"where D heads learn, {words}, {slower}")
-            said = numbers(evidence.split("apart by")[1])
-            assert np.allclose(said, [one - other, one - other - reach, one - other + reach], atol=6e-3)
-            assert mark == ("?" if abs(one - other) < reach else "✓" if one < other else "✗")
+            assert says(evidence.split("apart by")[1], between, low, high, stuck)
+            assert mark == ("?" if low < 0 < high else "✓" if between < 0 else "✗")
 
 
 def test_bowls_grow_with_the_length_for_every_number_of_heads():
@@ -223,9 +241,9 @@ def test_bowls_grow_with_the_length_for_every_number_of_heads():
     )
     for heads, over_all, lowest in zip(range(1, 6), slopes, minima, strict=True):
         groups = [errors(rows, heads, T) for T in LENGTHS[:-1]]
-        slope, _, reach = through_all(LENGTHS[:-1], groups)
-        assert np.allclose(numbers(over_all), [slope, slope - reach, slope + reach], atol=6e-3)
-        assert slope > reach, "it grows"
+        found = through_those_that_learn(LENGTHS[:-1], groups)
+        assert says(over_all, *found)
+        assert found[1] > 0, "it grows"
         by_minima = np.polyfit(np.log(LENGTHS[:-1]), np.log([group.min() for group in groups]), 1)[0]
         assert np.isclose(float(lowest), by_minima, atol=6e-3)
 

@@ -82,6 +82,20 @@ def test_change_with_length_is_judged_by_its_interval(
     assert "grows" in below.claim and "does not grow" in beyond.claim
 
 
+def test_a_stuck_seed_is_counted_and_can_undo_a_verdict_but_not_make_one() -> None:
+    random, lengths = np.random.default_rng(3), (8, 16, 32)
+    drawn = {T: np.sqrt(T / 8) * random.lognormal(0, 0.05, 6) for T in lengths}
+    grows = {(1, T): [(error, error) for error in drawn[T]] for T in lengths}
+    (alone,) = change_with_length(frame_of(grows), enough=2)
+    (beside,) = change_with_length(frame_of({**grows, (1, 8): [*grows[1, 8], (150.0, 150.0)]}), enough=2)
+    assert alone.holds and "stuck" not in alone.evidence
+    assert beside.holds is None and "1 stuck) over T = 8 to 32, 19 members" in beside.evidence
+    flat = {(1, T): [(error, error) for error in drawn[8]] for T in lengths}
+    stuck = [(150.0, 150.0)] * 4
+    (made,) = change_with_length(frame_of({**flat, (1, 32): [*flat[1, 32], *stuck]}), enough=2)
+    assert made.holds is None and "4 stuck)" in made.evidence
+
+
 def test_growth_that_one_lucky_seed_hides_is_seen_over_all_seeds() -> None:
     errors = {
         (1, T): [(error, error) for error in (2.0, *(T**0.5 * np.linspace(1, 1.1, 7)))] for T in (8, 16, 32)

@@ -52,7 +52,7 @@ def judge(frame: pd.DataFrame) -> list[Verdict]:
 
 
 def slower_growth(frame: pd.DataFrame) -> Iterator[Verdict]:
-    """Whether the error grows more slowly with D heads or more than with D − 1: by all seeds, and by minima.
+    """Whether the error grows more slowly with D heads or more than with D − 1: over seeds, and by minima.
 
     The minima are one number a length, and their slope has an interval by how far they lie from a line.
     """
@@ -60,7 +60,7 @@ def slower_growth(frame: pd.DataFrame) -> Iterator[Verdict]:
     for heads in sorted(int(count) for count in frame["heads"].unique() if count >= D):
         groups = _groups(frame, heads)
         for name, of in (
-            ("over all seeds", np.asarray),
+            ("over seeds", np.asarray),
             ("by minima", lambda errors: errors.min(keepdims=True)),
         ):
             claim = (

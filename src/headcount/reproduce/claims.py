@@ -13,12 +13,13 @@ sequences rarely hold one that is hard.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from headcount.results.intervals import Estimated, median_ratio_interval, slope
+from headcount.results.intervals import Estimated, median_ratio_interval, slope, spanning
 
 Cells = Mapping[tuple[int, int], float]  # (heads, length) to an error
 CELL = ("heads", "length")
@@ -180,10 +181,10 @@ def within(table: pd.DataFrame, *, heads: Callable[[int], bool], factor: float, 
 
 
 def change_with_length(frame: pd.DataFrame, *, enough: int, where: str = "") -> Iterator[Verdict]:
-    """For every h the slope of log(error) on log(T) over all seeds: above 0 below D, and from D on not.
+    """For every h the slope of log(error) on log(T) over seeds: above 0 below D, and from D on not.
 
-    The slope is that of the mean of log(error). Where seeds fail at one length only, that is no power of T:
-    the interval then covers less often than it says, and the slopes of minima and medians tell.
+    The slope is that of the mean of log(error) over the seeds that are not stuck. The claim holds only if it
+    does with the others too.
     """
     for heads in sorted(int(count) for count in frame["heads"].unique()):
         few = heads < enough
@@ -205,13 +206,16 @@ def change_with_length(frame: pd.DataFrame, *, enough: int, where: str = "") -> 
 
 
 def log_slope(x: Float[np.ndarray, " place"], groups: Sequence[Group], *, floor: float = 1e-12) -> Estimated:
-    """The exponent b of error ~ x^b, by the errors of all seeds; an error below `floor` is taken for it.
+    """The exponent b of error ~ x^b, by the seeds that are not stuck, and with an interval that spans all.
+
+    An error below `floor` is taken for it.
 
     >>> x = np.array([8.0, 16.0, 32.0])
     >>> str(log_slope(x, [a * np.array([1.0, 1.1]) for a in x**0.5]))
     '0.50 (0.34 to 0.66)'
     """
-    return slope(np.log(x), [np.log(np.maximum(group, floor)) for group in groups])
+    logs = [np.log(np.maximum(group, floor)) for group in groups]
+    return spanning(logs, partial(slope, np.log(x)))
 
 
 def reversal_score(errors: Float[np.ndarray, " lengths"]) -> float:

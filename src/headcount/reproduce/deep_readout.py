@@ -14,7 +14,7 @@ from headcount.report.panel import Panel
 from headcount.reproduce.claims import Verdict, errors_of, summarise
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe, maxima
-from headcount.results.intervals import Estimated, difference
+from headcount.results.intervals import Estimated, difference, spanning
 from headcount.results.numbers import scientific
 from headcount.trials.grid import Grid
 
@@ -87,7 +87,7 @@ def _compared(frame: pd.DataFrame, readout: str, length: int) -> list[Verdict]:
     )
     if min(len(wide), len(several)) < 2:
         return [Verdict(claim, None, FINISHED)]
-    times = difference(np.log(wide), np.log(several))
+    times = spanning((np.log(wide), np.log(several)), lambda pair: difference(*pair))
     low, high = np.exp(times.interval)
     holds = True if high <= CLOSE else False if low > CLOSE else None
     medians = " against ".join(scientific(np.median(errors)) for errors in (wide, several))
@@ -101,7 +101,7 @@ def _compared(frame: pd.DataFrame, readout: str, length: int) -> list[Verdict]:
 def _times(logarithm: Estimated) -> str:
     ends = (logarithm.value, *logarithm.interval)
     value, low, high = (f"{x:,.0f}" if x >= 100 else f"{x:.2g}" for x in np.exp(ends))
-    return f"{value} ({low} to {high})"
+    return f"{value} ({low} to {high}{logarithm.note})"
 
 
 ITEM = Item(

@@ -1,15 +1,25 @@
 """Figure 4: how large must the hidden layers be for a given error, as T grows?"""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 from headcount.report.panel import Panel
-from headcount.reproduce.claims import Verdict, at_selected_rate, errors_by, log_slope, summarise
+from headcount.reproduce.claims import (
+    Group,
+    Verdict,
+    at_selected_rate,
+    errors_by,
+    errors_of,
+    log_slope,
+    summarise,
+)
 from headcount.reproduce.item import Item
 from headcount.reproduce.recipe import Recipe, maxima
-from headcount.results.intervals import Estimated, regression
+from headcount.results.intervals import Estimated, regression, spanning
 from headcount.trials.grid import Grid
 
 D = 4
@@ -50,9 +60,9 @@ def power_laws(frame: pd.DataFrame, heads: int, *, where: str = "") -> list[Verd
         reason = "needs two finished seeds in every cell"
         return [Verdict(claim, None, reason)]
     slopes = {length: _law(members[members["length"] == length]) for length in lengths}
-    exponents = {length: Estimated(-law.value, law.error, law.freedom) for length, law in slopes.items()}
+    exponents = {length: -law for length, law in slopes.items()}
     each = "; ".join(f"T = {length}: {exponent}" for length, exponent in exponents.items())
-    evidence = f"exponents of N by all seeds, {each}"
+    evidence = f"exponents of N over seeds, {each}"
     signs = [exponent.sign for exponent in exponents.values()]
     if heads >= D:
         holds = False if 1 in signs else None if 0 in signs else True
@@ -67,12 +77,17 @@ def _law(members: pd.DataFrame) -> Estimated:
 
 
 def _needed(members: pd.DataFrame, heads: int, where: str) -> Verdict:
-    """By log(error) = a − b log(N) + c log(T) over all seeds: N grows as T^(c / b) for the same error."""
+    """By log(error) = a − b log(N) + c log(T) over seeds: N grows as T^(c / b) for the same error."""
     claim = f"{where}with h = {heads} the same error needs a larger N as T grows"
-    chosen = pd.concat([at_selected_rate(cell) for _, cell in members.groupby(["length", "hidden"])])
-    sizes, lengths = (np.log(chosen[name].to_numpy(float)) for name in ("hidden", "length"))
-    design = np.stack([np.ones_like(sizes), sizes, lengths], axis=1)
-    _, falling, growing = regression(design, np.log(chosen["test_error"].to_numpy(float)))
+    cells = members.groupby(["hidden", "length"])
+    logs = [np.log(errors_of(cell)) for _, cell in cells]
+    terms = np.insert(np.log(np.array([place for place, _ in cells], float)), 0, 1, axis=1)
+
+    def coefficient(groups: Sequence[Group], *, of: int) -> Estimated:
+        design = terms.repeat([len(group) for group in groups], axis=0)
+        return regression(design, np.concatenate(groups))[of]
+
+    falling, growing = (spanning(logs, partial(coefficient, of=term)) for term in (1, 2))
     holds = growing.sign > 0 if growing.sign and falling.sign < 0 else None
     power = f"N grows as T^{-growing.value / falling.value:.2f}" if falling.value < 0 else "N does not help"
     return Verdict(claim, holds, f"at equal N the error grows as T^{growing}; {power}")

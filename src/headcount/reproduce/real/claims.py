@@ -79,7 +79,7 @@ def cells_of(frame: pd.DataFrame) -> dict[tuple[int, int], Group]:
 
 
 def falls_with_length(frame: pd.DataFrame) -> Verdict:
-    """With few heads, the slope of log(share wrong) on log(T) over all seeds is above 0, or all is learnt."""
+    """With few heads, the slope of log(share wrong) on log(T) over seeds is above 0, or all is learnt."""
     claim = f"with up to {FEW} heads, training accuracy falls with T wherever not nearly all is learnt"
     evidence, holds = [], []
     for heads, members in frame[frame["heads"] <= FEW].groupby("heads"):

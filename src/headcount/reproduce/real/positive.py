@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from headcount.reproduce.claims import Group, Verdict
-from headcount.results.intervals import Estimated, contrast, difference, significant
+from headcount.results.intervals import Estimated, contrast, difference, significant, spanning
 
 TWICE = np.log(2.0)
 LEARNS = 0.5  # a larger share wrong with all the heads that are needed says nothing of fewer
@@ -21,14 +21,14 @@ def falls_most(where: str, wrong: Mapping[int, Group], *, at: int) -> Verdict:
     if at not in heads[1:] or min(map(len, wrong.values())) < 2:
         return Verdict(claim, None, f"needs h = {at}, one before it and two seeds of each{evidence}")
     logs = logs_of(wrong)
-    steps = {after: difference(logs[before], logs[after]) for before, after in pairwise(heads)}
+    steps = {after: _less(logs[before], logs[after]) for before, after in pairwise(heads)}
     ahead = {after: _ahead(logs, at, after) for after in steps if after != at}
     held = significant([one.p for one in ahead.values()])
     signs = [int(np.sign(one.value)) if real else 0 for real, one in zip(held, ahead.values(), strict=True)]
     verdict = True if min(signs) > 0 else False if min(signs) < 0 else None
     folds = ", ".join(
         f"to h = {after} {np.exp(step.value):.2f}-fold ({np.exp(step.interval[0]):.2f} to "
-        f"{np.exp(step.interval[1]):.2f})"
+        f"{np.exp(step.interval[1]):.2f}{step.note})"
         for after, step in steps.items()
     )
     return Verdict(claim, verdict, f"falls, by the geometric mean over seeds: {folds}{evidence}")
@@ -42,16 +42,21 @@ def as_well_as(where: str, wrong: Mapping[int, Group], *, few: int, many: int) -
     if wrong[many].mean() > LEARNS:
         return Verdict(claim, None, f"more than {LEARNS:.0%} is wrong with h = {many}{_listed(wrong)}")
     logs = logs_of(wrong)
-    found = difference(logs[few], logs[many])
+    found = _less(logs[few], logs[many])
     low, high = found.interval
     verdict = True if high < TWICE else False if low > TWICE else None
-    ratio = f"{np.exp(found.value):.2f} times ({np.exp(low):.2f} to {np.exp(high):.2f})"
+    ratio = f"{np.exp(found.value):.2f} times ({np.exp(low):.2f} to {np.exp(high):.2f}{found.note})"
     return Verdict(claim, verdict, f"{ratio} as many wrong, by the geometric mean over seeds{_listed(wrong)}")
 
 
 def logs_of(wrong: Mapping[int, Group]) -> dict[int, Group]:
     """The logarithms of shares."""
     return {heads: np.log(np.maximum(errors, MIN_WRONG)) for heads, errors in wrong.items()}
+
+
+def _less(one: Group, other: Group) -> Estimated:
+    """How much less the other is, by the seeds of both that are not stuck."""
+    return spanning((one, other), lambda pair: difference(*pair))
 
 
 def _ahead(logs: Mapping[int, Group], at: int, other: int) -> Estimated:
@@ -61,7 +66,8 @@ def _ahead(logs: Mapping[int, Group], at: int, other: int) -> Estimated:
         weights[heads[heads.index(step) - 1]] += sign
         weights[step] -= sign
     used = [place for place, weight in weights.items() if weight]
-    return contrast([logs[place] for place in used], [weights[place] for place in used])
+    scales = [weights[place] for place in used]
+    return spanning([logs[place] for place in used], lambda groups: contrast(groups, scales))
 
 
 def _listed(wrong: Mapping[int, Group]) -> str:
