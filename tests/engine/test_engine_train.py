@@ -167,15 +167,33 @@ def test_a_bounded_model_satisfies_its_assumption_and_another_does_not(activatio
     assert wrong / np.var(data.test.y) == pytest.approx(outcome.test_error, rel=1e-4)
 
 
-def test_a_member_that_sees_no_positions_stays_blind_among_members_that_do():
+def test_a_member_that_sees_no_positions_stays_blind_in_arrays_with_room_for_them():
     data = own_data(labels=False, masked=False)
     blind, seeing = (trials_on(data, steps=200, positions=positions)[1] for positions in ("none", "both"))
-    (alone,), (together,) = plan([blind], GPU), plan([blind, seeing], GPU)
-    assert together.architecture.positions == "both" and alone.architecture.positions == "none"
-    own, other = finished(alone, GPU), finished(together, GPU)
-    assert other.outcomes()[0].test_error == pytest.approx(own.outcomes()[0].test_error, rel=1e-3)
-    weights = np.asarray(other.state.model.encoder.weights[0])[:, :, together.architecture.token_dim :]
+    (alone,), (with_room, other) = plan([blind], CPU), plan([blind, seeing], GPU)
+    assert alone.architecture.positions == "none"
+    assert with_room.architecture == other.architecture and other.architecture.positions == "both"
+    own, blind_too, sees = finished(alone, CPU), finished(with_room, GPU), finished(other, GPU)
+    assert blind_too.outcomes()[0].test_error == pytest.approx(own.outcomes()[0].test_error, rel=1e-3)
+    first = with_room.architecture.token_dim
+    weights = [np.asarray(each.state.model.encoder.weights[0])[:, :, first:] for each in (blind_too, sees)]
     assert not weights[0].any() and weights[1].any()
+
+
+def test_the_stages_of_an_estimate_share_one_program_on_a_gpu():
+    """Other data of about the same size finds it too."""
+    one, other = own_data(labels=False, masked=False), own_data(labels=False, masked=True)
+    packs = [
+        pack
+        for data, steps, kind in (
+            (one, 200, "none"),
+            (one, 200, "both"),
+            (one, 400, "none"),
+            (other, 400, "both"),
+        )
+        for pack in plan(trials_on(data, steps=steps, positions=kind), GPU)
+    ]
+    assert len(packs) == 4 and len({(pack.architecture, len(pack.trials)) for pack in packs}) == 1
 
 
 def test_labels_are_judged_against_how_often_each_occurs():

@@ -26,7 +26,7 @@ IMPOSSIBLE = -1e30  # the log of a probability of 0, but finite: its product wit
 
 
 class Slicing(NamedTuple):
-    """How many sequences are computed at once, and whether in batches, by kernels of ours where `launch` says so.
+    """How many sequences are computed at once, whether in batches, and by kernels of ours with which launch.
 
     benchmarks/kernels.py measures what is fastest.
     """

@@ -34,7 +34,7 @@ class Launch:
     interpret: bool = False
 
 
-# What a thread of a kernel can hold: hidden features of four tokens, and a sum for each weight that it derives.
+# What a thread of a kernel can hold: hidden features of four tokens, a sum for each weight that it derives.
 MAX_FEATURES, MAX_TOKENS, MAX_HEADS, MAX_INPUTS = 32, 128, 8, 16
 
 

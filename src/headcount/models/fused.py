@@ -2,10 +2,10 @@
 
 A program takes sequences of one member, one after the other. Each thread holds some tokens with all that is
 computed of them: features, heads and the numbers of a token are short axes, and sums over them are written
-out, so that nothing is padded to the size of a matrix unit, no thread waits for another, and all arithmetic is
-in full precision. Weights are scalars that all threads read alike. Hidden features are computed three times
-and never stored: to be averaged, to see what a change of the average does to the attention weights, and, a few
-features at a time, for the gradient. `jax.vmap` puts members on the grid.
+out, so that nothing is padded to the size of a matrix unit, no thread waits for another, and all arithmetic
+is in full precision. Weights are scalars that all threads read alike. Hidden features are computed three
+times and never stored: to be averaged, to see what a change of the average does to the attention weights,
+and, a few at a time, for the gradient. `jax.vmap` puts members on the grid.
 """
 
 from collections.abc import Callable, Sequence
@@ -86,16 +86,14 @@ fused_averages.defvjp(_forward, _backward)
 
 
 class _Shapes:
-    """Sizes that kernels can hold, arrays filled up to them, and calls of kernels over blocks of sequences."""
+    """Sizes that kernels can hold, arrays filled up to them, and kernels over blocks of sequences."""
 
     def __init__(self, weights: Array, directions: Array, inputs: Array, launch: Launch) -> None:
         self.sequences, self.count, length = inputs.shape
         self.length = 1 << (length - 1).bit_length()
         self.heads = directions.shape[0]
         self.features = -(-weights.shape[0] // FEATURES_AT_A_TIME) * FEATURES_AT_A_TIME
-        self.each = max(
-            size for size in range(1, launch.sequences + 1) if self.sequences % size == 0
-        )
+        self.each = max(size for size in range(1, launch.sequences + 1) if self.sequences % size == 0)
         self.programs = self.sequences // self.each
         self.launch, self.kind = launch, inputs.dtype
 
@@ -155,7 +153,8 @@ class _Shapes:
         of_places = pl.BlockSpec((some, self.length), lambda place, block: (block, 0))
         specs = [of_features(self.count), of_features(self.heads), None if shared[2] is None else of_places]
         specs += [
-            pl.BlockSpec((self.each, *each.shape[1:]), lambda place, block: (place, 0, 0)) for each in own[:-1]
+            pl.BlockSpec((self.each, *each.shape[1:]), lambda place, block: (place, 0, 0))
+            for each in own[:-1]
         ]
         specs.append(pl.BlockSpec((self.each, self.heads, some), lambda place, block: (place, 0, block)))
         outputs = [part(self.count), part(self.heads)]

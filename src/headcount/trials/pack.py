@@ -161,8 +161,8 @@ def _attention_weights(architecture: Architecture) -> int:
 def _signature(trial: TaskTrial, machine: Machine) -> tuple[object, ...]:
     """What must be equal for members to share a program: all but heads, head_dim, seed, rate and data.
 
-    Members on a user's data are put together as one estimate of it trains them, by their positions and on a GPU
-    by the data: its stages, and those of other data, then find the program of the first.
+    Members on a user's data are put together as one estimate trains them, by their positions and on a GPU by
+    the data: its stages, and those of other data, then find the program of the first.
     """
     alike, group_size = _shape(trial.architecture, trial.length)
     task = None
@@ -186,7 +186,7 @@ def _program(training: Training) -> Training:
 
 
 def _hull(trials: Sequence[TaskTrial], *, with_places: bool = False) -> Architecture:
-    """The smallest architecture that holds every trial's; `with_places` has room for positions in any case."""
+    """The smallest architecture that holds every trial's; `with_places`: one that has room for positions."""
     some_see = len({trial.architecture.positions for trial in trials}) > 1
     first = trials[0].architecture
     first = _seeing(first, trials[0].length) if some_see or with_places else first
@@ -213,7 +213,7 @@ def _seeing(architecture: Architecture, length: int) -> Architecture:
 
 
 def _has_room_for_places(trial: TaskTrial, machine: Machine) -> bool:
-    """Whether members that see no positions get the program of those that do: on a GPU the room costs little."""
+    """Whether members without positions get the program of those with them: on a GPU it costs little."""
     return machine.kind == "gpu" and are_rounded(trial) and trial.length <= MAX_PLACES
 
 
