@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from operator import add
 
 import numpy as np
 from torch import nn
 
 from headcount.errors import InvalidInput
 from headcount.trained.allocation import Effects, filled_in, shares, uniform, without_noise
+from headcount.trained.arrays import single_threaded
 from headcount.trained.attention import AttentionBlock
 from headcount.trained.batches import Batch, size_of, some_of, split
 from headcount.trained.choosing import Choose, ways_to_choose
@@ -123,6 +125,11 @@ class Study:
         """Of every layer of the whole model."""
         return moments_of(self.whole, self.targets)
 
+    @cached_property
+    def _layer_totals(self) -> list[Moments]:
+        """Of all folds together."""
+        return [reduce(add, moments) for moments in self.layer_moments]
+
     def run(self, note: Note = lambda _: None) -> Counted:
         """All ways down."""
         note("ways to choose heads")
@@ -214,14 +221,15 @@ class Study:
     @cached_property
     def ridges(self) -> dict[str, list[float]]:
         """The strength of every layer's refits, by the way to choose heads: as it suits half of them."""
-        layers = list(zip(self.blocks, self.layer_moments, self.halves, strict=True))
-        return {
-            name: [
-                ridge_of(block, moments, choose(layer, moments, half))
-                for layer, (block, moments, half) in enumerate(layers)
-            ]
-            for name, choose in self.ways.items()
-        }
+        layers = list(zip(self.blocks, self.layer_moments, self._layer_totals, self.halves, strict=True))
+        with single_threaded():
+            return {
+                name: [
+                    ridge_of(block, moments, choose(layer, [total], half))
+                    for layer, (block, moments, total, half) in enumerate(layers)
+                ]
+                for name, choose in self.ways.items()
+            }
 
     @cached_property
     def way_effects(self) -> dict[str, float]:
@@ -248,11 +256,14 @@ class Study:
 
     def build_alone(self, layer: int, counts: Counts, folds: Sequence[int] | None = None) -> Shrunk:
         """One layer with fewer heads."""
-        moments = resampled(self.layer_moments[layer], folds)
         kept: Sequence[int] = range(counts[layer])
-        if counts[layer] < self.heads[layer]:
-            kept = self.ways[self.way](layer, moments, counts[layer])
-        return alone(self.whole, layer, kept, moments, ridge=self.ridges[self.way][layer])
+        with single_threaded():
+            total = [self._layer_totals[layer]]
+            if folds is not None:
+                total = [reduce(add, resampled(self.layer_moments[layer], folds))]
+            if counts[layer] < self.heads[layer]:
+                kept = self.ways[self.way](layer, total, counts[layer])
+            return alone(self.whole, layer, kept, total, ridge=self.ridges[self.way][layer])
 
     def candidate(self, found: Shrunk) -> Candidate:
         """A model, tried on samples of the selection that it was not fitted to."""
