@@ -26,6 +26,7 @@ from headcount.trained.fitting import (
     shrunk,
 )
 from headcount.trained.importance import Gradients, Sensitivity, sensitivities
+from headcount.trained.prefix import Prefix, Prefixes
 from headcount.trained.refit import Moments
 from headcount.trained.reselection import REPLICATES, TOGETHER, Reselected, fold_draws
 from headcount.trained.rise import PerSample, Rise, bound_to_expect, rise_of, step_of
@@ -105,6 +106,7 @@ class Study:
         self.comparing = measure(few)
         self.tolerance = TOLERANCES[self.judging.kind] if tolerance is None else tolerance
         self.effects = self._distance(samples.guessed, distance)
+        self.prefixes = Prefixes(whole, self.blocks)
 
     def _distance(self, batches: Sequence[Batch], kind: str | None) -> Measure:
         """Heads are shared out by a distance from the whole model: it has less noise than a loss."""
@@ -242,7 +244,7 @@ class Study:
             name: shrunk(self.whole, self.targets, self.halves, choose, self.ridges[name])
             for name, choose in self.ways.items()
         }
-        return {name: float(self.effects.rises(half.model).mean()) for name, half in halves.items()}
+        return {name: float(self.rises(self.effects, half).mean()) for name, half in halves.items()}
 
     @cached_property
     def way(self) -> str:
@@ -273,16 +275,24 @@ class Study:
             return Candidate(found.kept, 0.0, 0.0, lambda: step, lambda: rise_of(0 * self.reporting.whole))
 
         def judge() -> Step:
-            rises = self.judging.rises(found.model)
+            rises = self.rises(self.judging, found)
             return Step(found.kept, self.rise(rises), rises)
 
-        guesses = self.guessing.rises(found.model)
+        guesses = self.rises(self.guessing, found)
         guessed = bound_to_expect(guesses, len(self.judging.whole), step=self.step)
         same = self.effects is self.guessing
-        effect = float((guesses if same else self.effects.rises(found.model)).mean())
+        effect = float((guesses if same else self.rises(self.effects, found)).mean())
         return Candidate(
-            found.kept, guessed, effect, judge, lambda: self.rise(self.reporting.rises(found.model))
+            found.kept, guessed, effect, judge, lambda: self.rise(self.rises(self.reporting, found))
         )
+
+    def rises(self, measure: Measure, found: Shrunk) -> PerSample:
+        """How much worse than the whole model, sample by sample; below its first change it is that model."""
+        return measure.rises(found.model, self.prefix(found, measure.batches))
+
+    def prefix(self, found: Shrunk, batches: Sequence[Batch]) -> Prefix | None:
+        """What it does with these batches as the whole model does."""
+        return self.prefixes.of(found.first, batches) if found.first else None
 
     def rise(self, rises: PerSample) -> Rise:
         """With its bounds."""
@@ -305,7 +315,7 @@ class Study:
             return Reselected.of((), np.zeros((1, 0)))
         before, counts = descent.steps[place].rises[self.compared], descent.way[place]
         changes = [
-            float((self.comparing.rises(build(counts, draw).model) - before).mean())
+            float((self.rises(self.comparing, build(counts, draw)) - before).mean())
             for draw in fold_draws(len(self.targets.folds), seed=self.seed, count=draws)
         ]
         return Reselected.of((place,), np.array(changes)[:, None])

@@ -30,11 +30,13 @@ class Shrunk:
     """A model with fewer heads.
 
     - `kept`: of every layer, the heads of the whole model that are left.
+    - `first`: the layer before which it is the whole model.
     """
 
     model: nn.Module
     blocks: tuple[AttentionBlock, ...]
     kept: Kept
+    first: int = 0
 
     @property
     def counts(self) -> Counts:
@@ -93,8 +95,10 @@ def shrunk(
         return [each.index_select(-1, places) for each in outputs]
 
     stops, names = [block.output for block in blocks], [block.name for block in blocks]
-    in_lockstep(model, targets.batches, stops, at, names=names, beside=targets.sources_in(model))
-    return Shrunk(model, blocks, tuple(kept))
+    beside = targets.sources_in(model)
+    in_lockstep(model, targets.batches, stops, at, names=names, beside=beside, to_the_end=False)
+    first = next((layer for layer, block in enumerate(targets.blocks) if counts[layer] < block.heads), 0)
+    return Shrunk(model, blocks, tuple(kept), first)
 
 
 def cut(whole: nn.Module, kept: Kept) -> nn.Module:
@@ -134,7 +138,7 @@ def alone(
     kept = [tuple(range(block.heads)) for block in blocks]
     kept[layer] = tuple(sorted(kept_there))
     fit(blocks[layer], moments, kept[layer], ridge=ridge)
-    return Shrunk(model, blocks, tuple(kept))
+    return Shrunk(model, blocks, tuple(kept), layer)
 
 
 def moments_of(whole: nn.Module, targets: Targets) -> list[list[Moments]]:
