@@ -16,6 +16,7 @@ LAYERS, HEADS, HEAD_DIM = 6, 12, 32
 MAX_TOKENS = 256  # as the model's own card has it, the two special ones included
 CLS, SEP = 101, 102
 MOST_IN_A_BATCH = 16_384  # tokens
+MOST_ON_CPU = 2_048  # where padding costs more than another batch
 CUT_OFF = 10  # of the mean reciprocal rank
 
 Ids = np.ndarray
@@ -110,41 +111,28 @@ def drawn(lists: Lists, queries: int, passages: int, *, skip: int = 0) -> Texts:
     return parts
 
 
-def batches(texts: Texts) -> Iterator[tuple[np.ndarray, torch.Tensor]]:
-    """Texts of one length at a time, with their places: nothing is padded, so nothing need be masked."""
-    lengths = np.array([len(text) for text in texts])
-    for length in np.unique(lengths):
-        places = np.flatnonzero(lengths == length)
-        for some in np.array_split(places, -(-len(places) * length // MOST_IN_A_BATCH)):
-            yield some, torch.as_tensor(np.stack([texts[place] for place in some]))
-
-
-def padded(texts: Texts) -> Iterator[tuple[np.ndarray, torch.Tensor, torch.Tensor]]:
-    """Texts of like lengths together, with their places and a mask: fewer batches than by length."""
+def padded(texts: Texts, device: Any) -> Iterator[tuple[np.ndarray, torch.Tensor, torch.Tensor]]:
+    """Texts of like lengths together, with their places and a mask, on a device."""
+    most = MOST_ON_CPU if torch.device(device).type == "cpu" else MOST_IN_A_BATCH
     lengths = np.array([len(text) for text in texts])
     order = np.argsort(lengths, kind="stable")
     start = 0
     while start < len(order):
         end = start + 1
-        while end < len(order) and (end + 1 - start) * lengths[order[end]] <= MOST_IN_A_BATCH:
+        while end < len(order) and (end + 1 - start) * lengths[order[end]] <= most:
             end += 1
         some = order[start:end]
         ids = np.zeros((len(some), lengths[some[-1]]), np.int64)
         for row, place in zip(ids, some, strict=True):
             row[: lengths[place]] = texts[place]
-        yield some, torch.as_tensor(ids), torch.as_tensor(ids != 0)
+        yield some, torch.as_tensor(ids, device=device), torch.as_tensor(ids != 0, device=device)
         start = end
 
 
-def embed(model: Any, ids: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-    """Normalised means over the tokens, all of them or those of a mask."""
-    ids = ids.to(model.device)
-    if mask is None:
-        hidden = model(input_ids=ids).last_hidden_state.float().mean(dim=1)
-    else:
-        mask = mask.to(model.device)
-        states = model(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()
-        hidden = (states * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
+def embed(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Normalised means over the tokens of a mask."""
+    states = model(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()
+    hidden = (states * mask[..., None]).sum(dim=1) / mask.sum(dim=1, keepdim=True)
     return torch.nn.functional.normalize(hidden, dim=-1)
 
 
@@ -152,7 +140,7 @@ def embedded(model: Any, texts: Texts) -> torch.Tensor:
     """The embeddings of all texts, in their order."""
     found = torch.empty(len(texts), model.config.hidden_size, device=model.device)
     with torch.no_grad():
-        for places, ids, mask in padded(texts):
+        for places, ids, mask in padded(texts, model.device):
             found[torch.as_tensor(places, device=model.device)] = embed(model, ids, mask)
     return found
 

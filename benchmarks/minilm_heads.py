@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from minilm import HEAD_DIM, HEADS, LAYERS, Lists, Texts, batches, embed, embedded, padded
+from minilm import HEAD_DIM, HEADS, LAYERS, Lists, Texts, embed, embedded, padded
 from torch.nn import functional
 
 from headcount.trained.allocation import filled_in, shares, without_noise
+from headcount.trained.arrays import root_of, single_threaded
 from headcount.trained.refit import Moments, Projection, chosen_ridge, columns_of, refitted
 from headcount.trained.selection import eliminated, exchanged, magnitudes
 
@@ -33,14 +34,18 @@ Kept = Sequence[Sequence[int]]
 Choose = Callable[[int, Sequence[Moments]], Sequence[int]]
 
 
-def head_outputs(layer: Any, hidden: torch.Tensor) -> torch.Tensor:
-    """The heads' outputs side by side, of texts without padding."""
+def head_outputs(layer: Any, hidden: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The heads' outputs side by side, of padded texts."""
     attention = layer.attention.self
     parts = [
         project(hidden).unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2)
         for project in (attention.query, attention.key, attention.value)
     ]
-    return functional.scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2)
+    return (
+        functional.scaled_dot_product_attention(*parts, attn_mask=mask[:, None, None])
+        .transpose(1, 2)
+        .flatten(2)
+    )
 
 
 def onwards(layer: Any, hidden: torch.Tensor, written: torch.Tensor) -> torch.Tensor:
@@ -62,27 +67,46 @@ def bias_of(layer: Any) -> np.ndarray:
 class Calibration:
     """Texts at every layer of the whole model.
 
+    - `masks`: of each batch; `rows`: the places of its tokens, fold after fold; `sizes`: how many of each.
+    - `roots`: of 1 / length, of each of these tokens.
     - `inputs`, `written`: of each layer, what comes in and what its attention writes, batch by batch.
     """
 
-    folds: list[np.ndarray]
+    masks: list[torch.Tensor]
+    rows: list[torch.Tensor]
+    sizes: list[list[int]]
+    roots: list[torch.Tensor]
     inputs: list[Hidden]
     written: list[Hidden]
 
     @classmethod
     def of(cls, model: Any, texts: Texts) -> "Calibration":
         """One pass of a model whose parameters ask for no gradients."""
-        found = cls([], [[] for _ in range(LAYERS + 1)], [[] for _ in range(LAYERS)])
-        for places, ids in batches(texts):
-            found.folds.append(places % FOLDS)
-            hidden = model.embeddings(input_ids=ids.to(model.device))
+        found = cls([], [], [], [], [[] for _ in range(LAYERS + 1)], [[] for _ in range(LAYERS)])
+        for places, ids, mask in padded(texts, model.device):
+            found._note(places % FOLDS, mask)
+            hidden = model.embeddings(input_ids=ids)
             found.inputs[0].append(hidden)
             for place, layer in enumerate(model.encoder.layer):
-                written = layer.attention.output.dense(head_outputs(layer, hidden))
+                written = layer.attention.output.dense(head_outputs(layer, hidden, mask))
                 hidden = onwards(layer, hidden, written)
                 found.written[place].append(written)
                 found.inputs[place + 1].append(hidden)
         return found
+
+    def _note(self, folds: np.ndarray, mask: torch.Tensor) -> None:
+        """Where the tokens of a batch are, and what each of them counts."""
+        texts, tokens = (each.cpu().numpy() for each in torch.nonzero(mask, as_tuple=True))
+        order, lengths = np.argsort(folds[texts], kind="stable"), np.bincount(texts)
+        self.masks.append(mask)
+        self.rows.append(torch.as_tensor((texts * mask.shape[1] + tokens)[order], device=mask.device))
+        self.sizes.append(np.bincount(folds[texts], minlength=FOLDS).tolist())
+        roots = lengths[texts[order], None] ** -0.5
+        self.roots.append(torch.as_tensor(roots, dtype=torch.float32, device=mask.device))
+
+    def outputs(self, layer: Any, hidden: Hidden) -> Hidden:
+        """Of a layer's heads, where this comes in."""
+        return [head_outputs(layer, *pair) for pair in zip(hidden, self.masks, strict=True)]
 
     def moments(self, place: int, hidden: Hidden, outputs: Hidden) -> list[Moments]:
         """By fold. What a layer should write takes the residual stream to where it is in the whole model.
@@ -94,28 +118,27 @@ class Calibration:
         gram = torch.zeros(FOLDS, size, size, dtype=torch.float64, device=device)
         cross = torch.zeros(FOLDS, size, width, dtype=torch.float64, device=device)
         squares = torch.zeros(FOLDS, dtype=torch.float64, device=device)
-        parts = (self.folds, self.inputs[place], self.written[place], hidden, outputs)
-        for folds, whole, written, now, heads in zip(*parts, strict=True):
+        tokens = zip(self.rows, self.roots, self.sizes, strict=True)
+        parts = zip(self.inputs[place], self.written[place], hidden, outputs, strict=True)
+        for (rows, roots, sizes), (whole, written, now, heads) in zip(tokens, parts, strict=True):
             wanted = written.float() + whole.float() - now.float()
             with_one = functional.pad(heads.float(), (0, 1), value=1.0)
-            for fold in np.unique(folds):
-                chosen = torch.as_tensor(np.flatnonzero(folds == fold), device=device)
-                one, other = (each[chosen].flatten(0, 1) for each in (with_one, wanted))
-                share = 1 / heads.shape[1]  # of a text's tokens
-                gram[fold] += share * (one.T @ one)
-                cross[fold] += share * (one.T @ other)
-                squares[fold] += share * (other**2).sum()
-        sums = (each.cpu().numpy() for each in (gram, cross, squares))
-        return [Moments(one, other, float(left)) for one, other, left in zip(*sums, strict=True)]
+            both = ((roots * each.flatten(0, 1)[rows]).split(sizes) for each in (with_one, wanted))
+            for fold, (one, other) in enumerate(zip(*both, strict=True)):
+                gram[fold] += one.T @ one
+                cross[fold] += one.T @ other
+                squares[fold] += (other**2).sum()
+        return [Moments(*sums) for sums in zip(gram, cross, squares, strict=True)]
 
 
 def bottom_up(model: Any, calibration: Calibration, choose: Choose) -> list[Projection]:
     """The heads that `choose` names in every layer, on the inputs that the layer now gets."""
     hidden, found = list(calibration.inputs[0]), []
     for place, layer in enumerate(model.encoder.layer):
-        outputs = [head_outputs(layer, each) for each in hidden]
+        outputs = calibration.outputs(layer, hidden)
         folds = calibration.moments(place, hidden, outputs)
-        projection = fitted(layer, folds, choose(place, folds))
+        with single_threaded():
+            projection = fitted(layer, folds, choose(place, folds))
         written = (applied(projection, each) for each in outputs)
         hidden = [onwards(layer, *pair) for pair in zip(hidden, written, strict=True)]
         found.append(projection)
@@ -126,7 +149,7 @@ def fitted(layer: Any, folds: Sequence[Moments], kept: Sequence[int]) -> Project
     """The projection of these heads, fitted anew."""
     if len(kept) == HEADS:
         return as_it_is(layer, kept)
-    weight = projection_of(layer)
+    weight = layer.attention.output.dense.weight.detach().double().T
     ridge = chosen_ridge(folds, [kept], head_dim=HEAD_DIM, towards=weight, ridges=RIDGES)
     return refitted(reduce(add, folds), kept, head_dim=HEAD_DIM, ridge=ridge, towards=weight)
 
@@ -148,13 +171,13 @@ def applied(projection: Projection, outputs: torch.Tensor) -> torch.Tensor:
     return outputs[..., torch.as_tensor(projection.columns).to(outputs.device)] @ weight + bias
 
 
-def eliminating(model: Any, counts: Sequence[int], metrics: Sequence[np.ndarray]) -> Choose:
+def eliminating(model: Any, counts: Sequence[int], metrics: Sequence[torch.Tensor]) -> Choose:
     """Backward elimination down to a layer's share, then exchanges, by what errors do to the embedding."""
 
     def choose(place: int, folds: Sequence[Moments]) -> Sequence[int]:
         if counts[place] == HEADS:
             return range(HEADS)
-        weight = projection_of(model.encoder.layer[place])
+        weight = model.encoder.layer[place].attention.output.dense.weight.detach().double().T
         covariances = reduce(add, folds).centred().with_ridge(SELECTION_RIDGE, weight)
         seen = covariances.seen_by(metrics[place])
         return exchanged(seen, eliminated(seen, head_dim=HEAD_DIM).kept(counts[place]), head_dim=HEAD_DIM)
@@ -162,9 +185,9 @@ def eliminating(model: Any, counts: Sequence[int], metrics: Sequence[np.ndarray]
     return choose
 
 
-def metrics_of(model: Any, texts: Texts) -> list[np.ndarray]:
-    """Of every layer, the mean of gᵀg: g is the gradient by what attention writes at a token, of the
-    embedding along a direction drawn at random.
+def metrics_of(model: Any, texts: Texts) -> list[torch.Tensor]:
+    """Of every layer, the root of the mean of gᵀg: g is the gradient by what attention writes at a token, of
+    the embedding along a direction drawn at random.
     """
     random = torch.Generator().manual_seed(4)
     found: list[Any] = [0.0] * LAYERS
@@ -175,17 +198,18 @@ def metrics_of(model: Any, texts: Texts) -> list[np.ndarray]:
         return made
 
     hooks = [layer.attention.output.dense.register_forward_hook(note) for layer in model.encoder.layer]
-    for _, ids in batches(texts):
+    for _, ids, mask in padded(texts, model.device):
         written.clear()
-        embeddings = embed(model, ids)
+        embeddings = embed(model, ids, mask)
+        lengths = mask.sum(dim=1)[:, None, None]
         directions = torch.randn(embeddings.shape, generator=random).to(embeddings.device)
         gradients = torch.autograd.grad((embeddings * directions).sum(), written)
         for place, each in enumerate(gradients):
-            rows = each.flatten(0, 1).float()
-            found[place] = found[place] + ids.shape[1] * (rows.T @ rows).double()
+            rows = (lengths.sqrt() * each.float()).flatten(0, 1)
+            found[place] = found[place] + (rows.T @ rows).double()
     for hook in hooks:
         hook.remove()
-    return [np.asarray((each / len(texts)).cpu()) for each in found]
+    return [root_of(each / len(texts)) for each in found]
 
 
 def built(model: Any, projections: Sequence[Projection]) -> Any:
@@ -209,19 +233,20 @@ def apart(whole: torch.Tensor, changed: torch.Tensor) -> float:
 
 
 def effects(
-    model: Any, calibration: Calibration, texts: Texts, metrics: Sequence[np.ndarray]
+    model: Any, calibration: Calibration, texts: Texts, metrics: Sequence[torch.Tensor]
 ) -> list[list[float]]:
     """Of every layer alone, with 1, 2, ... heads: how far apart the cosines of other texts are then."""
     whole, tables = embedded(model, texts), []
     for place, layer in enumerate(model.encoder.layer):
-        outputs = [head_outputs(layer, each) for each in calibration.inputs[place]]
+        outputs = calibration.outputs(layer, calibration.inputs[place])
         folds = calibration.moments(place, calibration.inputs[place], outputs)
         found = []
         for count in MEASURED:
             counts = [count if each == place else HEADS for each in range(LAYERS)]
-            kept = eliminating(model, counts, metrics)(place, folds)
             projections = as_they_are(model, [range(HEADS)] * LAYERS)
-            projections[place] = fitted(layer, folds, kept)
+            with single_threaded():
+                kept = eliminating(model, counts, metrics)(place, folds)
+                projections[place] = fitted(layer, folds, kept)
             found.append(apart(whole, embedded(built(model, projections), texts)))
         tables.append(found)
         print(f"layer {place + 1}: {' '.join(f'{effect:.1e}' for effect in found)}", flush=True)
@@ -232,7 +257,7 @@ def refined(
     model: Any,
     calibration: Calibration,
     texts: Texts,
-    metrics: Sequence[np.ndarray],
+    metrics: Sequence[torch.Tensor],
     tables: Sequence[Sequence[float]],
     start: Sequence[int],
     tries: int,
@@ -313,9 +338,9 @@ def gradient_scores(model: Any, lists: Lists, queries: int) -> np.ndarray:
         own = np.searchsorted(passages, lists.candidates[some, lists.label[some]])
         texts = [lists.queries[row] for row in some] + [lists.passages[place] for place in passages]
         found, places, gates = [], [], []
-        for where, ids in batches(texts):
+        for where, ids, mask in padded(texts, model.device):
             gates.append(torch.ones(len(ids), LAYERS, HEADS).to(model.device, model.dtype).requires_grad_())
-            found.append(gated(model, ids, gates[-1]))
+            found.append(gated(model, ids, mask, gates[-1]))
             places.append(where)
         embeddings = torch.cat(found)[torch.as_tensor(np.argsort(np.concatenate(places)))]
         scores = SCALE * embeddings[: len(some)] @ embeddings[len(some) :].T
@@ -328,7 +353,7 @@ def gradient_scores(model: Any, lists: Lists, queries: int) -> np.ndarray:
     return total / texts_seen
 
 
-def gated(model: Any, ids: torch.Tensor, gates: torch.Tensor) -> torch.Tensor:
+def gated(model: Any, ids: torch.Tensor, mask: torch.Tensor, gates: torch.Tensor) -> torch.Tensor:
     """Embeddings of texts whose heads' outputs are multiplied by gates, [text, layer, head]."""
     hooks = []
     for place, layer in enumerate(model.encoder.layer):
@@ -337,7 +362,7 @@ def gated(model: Any, ids: torch.Tensor, gates: torch.Tensor) -> torch.Tensor:
             lambda _, inputs, wide=wide: (inputs[0] * wide,)
         )
         hooks.append(hook)
-    found = embed(model, ids)
+    found = embed(model, ids, mask)
     for hook in hooks:
         hook.remove()
     return found
@@ -368,7 +393,7 @@ def distilled(changed: Any, texts: Texts, wanted: torch.Tensor, seconds: float) 
             group["lr"] = LEARNING_RATE * min(1.0, 20 * spent) * (1 - spent)
         optimiser.zero_grad()
         chosen = random.choice(len(texts), min(TEXTS, len(texts)), replace=False)
-        for places, ids, mask in padded([texts[place] for place in chosen]):
+        for places, ids, mask in padded([texts[place] for place in chosen], changed.device):
             goal = wanted[torch.as_tensor(chosen[places], device=wanted.device)]
             with torch.autocast(changed.device.type, torch.bfloat16, enabled=on_cuda):
                 found = embed(changed, ids, mask)

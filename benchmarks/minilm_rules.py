@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import minilm
-import numpy as np
 import torch
 from minilm import LAYERS
 from minilm_heads import Calibration, apart, bottom_up, built, eliminating, metrics_of
@@ -43,7 +42,7 @@ def main() -> None:
     texts = minilm.drawn(train, TEXTS, TEXTS)
     others = minilm.drawn(train, OTHERS, OTHERS, skip=SKIPPED)
     calibration, whole = Calibration.of(model, texts), minilm.embedded(model, others)
-    plain = [np.eye(model.config.hidden_size)] * LAYERS
+    plain = [torch.eye(model.config.hidden_size, dtype=torch.float64, device=model.device)] * LAYERS
     rules = {"error": plain, "effect": metrics_of(model, texts)}
     found: dict[str, Any] = {"texts": len(texts), "others": len(others), "rows": []}
     for shares in SHARES:

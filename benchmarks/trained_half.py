@@ -90,8 +90,8 @@ def shares_of(study: Study, total: int) -> Counts:
         found = []
         for count in counts:
             wanted = tuple(count if place == layer else every for place, every in enumerate(study.heads))
-            built = study.build_alone(layer, wanted).model
-            found.append(float(study.effects.rises(built).mean()))
+            built = study.build_alone(layer, wanted)
+            found.append(float(study.rises(study.effects, built).mean()))
         tables.append(without_noise(filled_in([*counts, heads], [*found, 0.0])))
     return shares(tables, total)
 

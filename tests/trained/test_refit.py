@@ -16,7 +16,7 @@ from headcount.trained.refit import (
     Moments,
     chosen_ridge,
     columns_of,
-    cross_validated_error,
+    cross_validated_errors,
     refitted,
 )
 
@@ -128,7 +128,7 @@ def test_the_chosen_ridge_is_best_on_what_was_not_fitted_and_one_fold_refits_not
 
     def left(ridge):
         return sum(
-            cross_validated_error(folds, kept, head_dim=3, ridge=ridge, towards=weight)
+            cross_validated_errors(folds, kept, head_dim=3, ridges=[ridge], towards=weight)[0]
             for kept in ([0, 1], [2])
         )
 
@@ -145,8 +145,8 @@ def test_the_cross_validated_error_is_that_of_tokens_left_out():
         with_one = np.hstack([z[:, :6], np.ones((80, 1))])
         weight, *_ = np.linalg.lstsq(with_one[here], o[here], rcond=None)
         errors.append(((o[there] - with_one[there] @ weight) ** 2).sum(axis=1).mean())
-    found = cross_validated_error(folds, [0, 1], head_dim=3, ridge=MIN_RIDGE)
-    assert found == pytest.approx(np.mean(errors), rel=1e-5)
+    found = cross_validated_errors(folds, [0, 1], head_dim=3, ridges=[MIN_RIDGE])
+    assert found[0] == pytest.approx(np.mean(errors), rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,11 @@ from hypothesis import strategies as st
 from headcount.errors import InvalidInput
 from headcount.trained.refit import Moments, columns_of
 from headcount.trained.selection import (
-    Sweep,
     by_scores,
     eliminated,
     exchanged,
     magnitudes,
     mixed,
-    ranking,
 )
 
 quickly = settings(max_examples=25, deadline=None)
@@ -45,39 +43,12 @@ def test_elimination_agrees_with_fitting_every_candidate_anew(seed, ridge, head_
 
 
 @quickly
-@given(seeds, st.permutations(range(5)))
-def test_the_errors_of_an_order_are_those_of_least_squares_on_the_tokens(seed, order):
-    z, o, _ = heads_outputs(seed)
-    found = ranking(Moments.of(z, o).centred().with_ridge(0), order, head_dim=3)
-    plain = [plain_error(z, o, order[:count], 3) for count in range(6)]
-    np.testing.assert_allclose(found.errors, plain, rtol=1e-6, atol=1e-6 * plain[0])
-    assert all(np.diff(found.errors) <= 0)
-
-
-@quickly
 @given(seeds, st.sets(st.integers(0, 5), min_size=1))
 def test_exchanges_agree_with_fitting_every_pair_anew(seed, kept):
     covariances = covariances_of(seed, heads=6)
     found = exchanged(covariances, kept, head_dim=3)
     assert found == plain_exchanges(covariances, kept, 3)
     assert covariances.error_left(columns_of(found, 3)) <= covariances.error_left(columns_of(sorted(kept), 3))
-
-
-@quickly
-@given(seeds, st.lists(st.integers(0, 4), max_size=12), st.sets(st.integers(0, 4)))
-def test_a_sweep_that_has_moved_is_one_begun_there(seed, moves, inside):
-    covariances = covariances_of(seed)
-    moved = Sweep(covariances, inside, head_dim=3)
-    for head in moves:
-        moved.move(head)
-    begun = Sweep(covariances, moved.inside, head_dim=3)
-    for head in range(5):
-        others = moved.inside - {head}
-        without, beside = (
-            covariances.error_left(columns_of(sorted(heads), 3)) for heads in (others, others | {head})
-        )
-        assert moved.worth(head) == pytest.approx(begun.worth(head), rel=1e-6)
-        assert begun.worth(head) == pytest.approx(without - beside, rel=1e-6)
 
 
 @quickly

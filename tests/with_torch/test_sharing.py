@@ -196,7 +196,7 @@ def test_a_refit_brings_the_residual_stream_closer_on_the_samples_it_saw(name, m
         moments = moments_of(found.model, replace(targets, blocks=found.blocks))[0]
         weight, bias = found.blocks[0].output_weight(), found.blocks[0].output_bias()
         bias = np.zeros(found.blocks[0].width) if bias is None else bias
-        projection = Projection(np.arange(len(weight)), weight, bias)
+        projection = Projection(np.arange(len(weight)), torch.from_numpy(weight), torch.from_numpy(bias))
         return sum(projection.error(each) * each.weight for each in moments)
 
     assert left(refit=True) <= left(refit=False) * (1 + 1e-9)

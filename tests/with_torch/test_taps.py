@@ -53,9 +53,9 @@ def test_the_model_s_own_projections_fit_its_moments(name):
         for fold in targets.moments(layer, outputs, residuals):
             weight, bias = block.output_weight(), block.output_bias()
             bias = np.zeros(block.width) if bias is None else bias
-            rows = np.vstack([weight, bias])
-            np.testing.assert_allclose(np.sum(rows * (fold.gram @ rows)), fold.squares, rtol=1e-6)
-            np.testing.assert_allclose(np.sum(rows * fold.cross), fold.squares, rtol=1e-6)
+            rows, squares = torch.from_numpy(np.vstack([weight, bias])), fold.squares
+            torch.testing.assert_close((rows * (fold.gram @ rows)).sum(), squares, rtol=1e-6, atol=0)
+            torch.testing.assert_close((rows * fold.cross).sum(), squares, rtol=1e-6, atol=0)
 
     passed_with_residuals(model, blocks, targets, at)
     assert sorted(layers) == list(range(len(blocks)))
@@ -115,7 +115,7 @@ def test_a_refit_takes_the_residual_stream_back_to_where_it_was():
 
 def stays(block, moments):
     """The error of the projection as it is."""
-    weight, bias = block.output_weight(), block.output_bias()
+    weight, bias = map(torch.from_numpy, (block.output_weight(), block.output_bias()))
     return Projection(np.arange(len(weight)), weight, bias).error(moments)
 
 
@@ -133,7 +133,7 @@ def test_without_a_bias_none_is_fitted():
     def at(layer, outputs, residuals):
         folds = targets.moments(layer, outputs, residuals)
         found = refitted(sum(folds[1:], folds[0]), [0, 2], head_dim=blocks[layer].head_dim)
-        biases.append(np.abs(found.bias).max())
+        biases.append(float(found.bias.abs().max()))
 
     passed_with_residuals(model, blocks, targets, at)
     assert biases == [0.0] * len(blocks)
@@ -242,5 +242,6 @@ def test_a_model_fitted_to_some_folds_twice_is_the_one_of_their_moments_doubled(
     draw = [3, 3, 0, 7]
     found = shrunk(model, targets, (2, 4, 4), lambda *_: [0, 1], [1e-3] * 3, folds=draw)
     moments = resampled(moments_of(model, targets)[0], draw)
-    wanted = refitted(reduce(add, moments), [0, 1], head_dim=4, ridge=1e-3, towards=blocks[0].output_weight())
+    towards = torch.from_numpy(blocks[0].output_weight())
+    wanted = refitted(reduce(add, moments), [0, 1], head_dim=4, ridge=1e-3, towards=towards)
     np.testing.assert_allclose(found.blocks[0].output_weight(), wanted.weight, atol=1e-10)

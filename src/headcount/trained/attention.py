@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from headcount.errors import InvalidInput
+from headcount.trained.arrays import Array
 from headcount.trained.few_values import repeats_of, set_repeats
 from headcount.trained.layout import Layout
 from headcount.trained.linear import bias_of, set_linear, take, weight_of
@@ -127,14 +128,12 @@ class AttentionBlock:
         if self.layout.adapt is not None:
             self.layout.adapt(self.attention, kept)
 
-    def set_output(
-        self, weight: Float[np.ndarray, "joined width"], bias: Float[np.ndarray, " width"] | None
-    ) -> None:
+    def set_output(self, weight: Float[Array, "joined width"], bias: Float[Array, " width"] | None) -> None:
         """Give the output projection the W and b of o = z W + b."""
         shape = (self.heads * self.head_dim, self.width)
         if weight.shape != shape:
-            raise expected(f"{self.name}: output weight", f"the shape {shape}", weight.shape)
-        set_linear(self.output, torch.from_numpy(weight.T), None if bias is None else torch.from_numpy(bias))
+            raise expected(f"{self.name}: output weight", f"the shape {shape}", tuple(weight.shape))
+        set_linear(self.output, torch.as_tensor(weight.T), None if bias is None else torch.as_tensor(bias))
 
     def share(
         self,

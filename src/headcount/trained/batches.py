@@ -33,7 +33,7 @@ def collected(batches: Iterable[Batch]) -> list[Batch]:
             size = size_of(batch)
         except InvalidInput as problem:
             raise InvalidInput(f"batches: batch {number}: {problem}") from None
-        for tensor in _tensors(batch):
+        for tensor in tensors_in(batch):
             if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
                 raise InvalidInput(f"batches: batch {number}: expected finite numbers, got NaN or infinity")
         if size:
@@ -58,11 +58,16 @@ def _as_tensors(batch: Batch) -> Batch:
     return batch
 
 
-def _tensors(batch: Batch) -> list[Tensor]:
+def tensors_in(batch: Batch) -> list[Tensor]:
+    """All of them, in order.
+
+    >>> len(tensors_in({"x": torch.zeros(1), "y": (torch.zeros(1), "text")}))
+    2
+    """
     if isinstance(batch, Tensor):
         return [batch]
     parts = batch.values() if isinstance(batch, Mapping) else batch if isinstance(batch, tuple) else ()
-    return [tensor for part in parts for tensor in _tensors(part)]
+    return [tensor for part in parts for tensor in tensors_in(part)]
 
 
 def size_of(batch: Batch) -> int:
@@ -71,7 +76,7 @@ def size_of(batch: Batch) -> int:
     >>> size_of({"x": torch.zeros(4, 2)})
     4
     """
-    sizes = {len(tensor) for tensor in _tensors(batch) if tensor.dim()}
+    sizes = {len(tensor) for tensor in tensors_in(batch) if tensor.dim()}
     if len(sizes) != 1:
         wanted = "tensors with one sample for each place of the first axis"
         raise InvalidInput(f"expected {wanted}, got {sorted(sizes) if sizes else type(batch).__name__}")

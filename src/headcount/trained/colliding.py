@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from headcount.trained.batches import Batch, called, size_of, some_of
 from headcount.trained.count import Study
 from headcount.trained.effect import Answer, Kind, answer_of
+from headcount.trained.prefix import Prefix, given
 from headcount.trained.showing import shown_sample
 from headcount.trained.summary import LayerCount
 
@@ -69,8 +70,9 @@ def collisions_of(
             continue
         counts = list(study.heads)
         counts[place] = layer.needed - 1
-        cut = study.build_alone(place, tuple(counts)).model
-        pair = furthest_of_nearest(Answers.of(cut, batches, kind=kind), whole)
+        cut = study.build_alone(place, tuple(counts))
+        answers = Answers.of(cut.model, batches, kind=kind, prefix=study.prefix(cut, batches))
+        pair = furthest_of_nearest(answers, whole)
         if pair is None:
             continue
         first, second = (shown_sample(batches, each) for each in (pair.first, pair.second))
@@ -92,11 +94,13 @@ class Answers:
     other: Tensor
 
     @classmethod
-    def of(cls, model: nn.Module, batches: Sequence[Batch], *, kind: Kind) -> "Answers":
-        """One pass."""
+    def of(
+        cls, model: nn.Module, batches: Sequence[Batch], *, kind: Kind, prefix: Prefix | None = None
+    ) -> "Answers":
+        """One pass; `prefix`: what the model does with these batches as the whole one does."""
         total, found = sum(map(size_of, batches)), []
-        for batch in batches:
-            with torch.no_grad():
+        for number, batch in enumerate(batches):
+            with torch.no_grad(), given(prefix, model, number):
                 answer = answer_of(called(model, batch), batch)
             found.append(_vectors(answer, kind, most=MAX_VALUES // total))
         one, other = (torch.cat(each) for each in zip(*found, strict=True))

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from operator import add
 
 import numpy as np
 from torch import nn
 
 from headcount.errors import InvalidInput
 from headcount.trained.allocation import Effects, filled_in, shares, uniform, without_noise
+from headcount.trained.arrays import single_threaded
 from headcount.trained.attention import AttentionBlock
 from headcount.trained.batches import Batch, size_of, some_of, split
 from headcount.trained.choosing import Choose, ways_to_choose
@@ -24,6 +26,7 @@ from headcount.trained.fitting import (
     shrunk,
 )
 from headcount.trained.importance import Gradients, Sensitivity, sensitivities
+from headcount.trained.prefix import Prefix, Prefixes
 from headcount.trained.refit import Moments
 from headcount.trained.reselection import REPLICATES, TOGETHER, Reselected, fold_draws
 from headcount.trained.rise import PerSample, Rise, bound_to_expect, rise_of, step_of
@@ -103,6 +106,7 @@ class Study:
         self.comparing = measure(few)
         self.tolerance = TOLERANCES[self.judging.kind] if tolerance is None else tolerance
         self.effects = self._distance(samples.guessed, distance)
+        self.prefixes = Prefixes(whole, self.blocks)
 
     def _distance(self, batches: Sequence[Batch], kind: str | None) -> Measure:
         """Heads are shared out by a distance from the whole model: it has less noise than a loss."""
@@ -122,6 +126,11 @@ class Study:
     def layer_moments(self) -> list[list[Moments]]:
         """Of every layer of the whole model."""
         return moments_of(self.whole, self.targets)
+
+    @cached_property
+    def _layer_totals(self) -> list[Moments]:
+        """Of all folds together."""
+        return [reduce(add, moments) for moments in self.layer_moments]
 
     def run(self, note: Note = lambda _: None) -> Counted:
         """All ways down."""
@@ -214,14 +223,15 @@ class Study:
     @cached_property
     def ridges(self) -> dict[str, list[float]]:
         """The strength of every layer's refits, by the way to choose heads: as it suits half of them."""
-        layers = list(zip(self.blocks, self.layer_moments, self.halves, strict=True))
-        return {
-            name: [
-                ridge_of(block, moments, choose(layer, moments, half))
-                for layer, (block, moments, half) in enumerate(layers)
-            ]
-            for name, choose in self.ways.items()
-        }
+        layers = list(zip(self.blocks, self.layer_moments, self._layer_totals, self.halves, strict=True))
+        with single_threaded():
+            return {
+                name: [
+                    ridge_of(block, moments, choose(layer, [total], half))
+                    for layer, (block, moments, total, half) in enumerate(layers)
+                ]
+                for name, choose in self.ways.items()
+            }
 
     @cached_property
     def way_effects(self) -> dict[str, float]:
@@ -234,7 +244,7 @@ class Study:
             name: shrunk(self.whole, self.targets, self.halves, choose, self.ridges[name])
             for name, choose in self.ways.items()
         }
-        return {name: float(self.effects.rises(half.model).mean()) for name, half in halves.items()}
+        return {name: float(self.rises(self.effects, half).mean()) for name, half in halves.items()}
 
     @cached_property
     def way(self) -> str:
@@ -248,11 +258,14 @@ class Study:
 
     def build_alone(self, layer: int, counts: Counts, folds: Sequence[int] | None = None) -> Shrunk:
         """One layer with fewer heads."""
-        moments = resampled(self.layer_moments[layer], folds)
         kept: Sequence[int] = range(counts[layer])
-        if counts[layer] < self.heads[layer]:
-            kept = self.ways[self.way](layer, moments, counts[layer])
-        return alone(self.whole, layer, kept, moments, ridge=self.ridges[self.way][layer])
+        with single_threaded():
+            total = [self._layer_totals[layer]]
+            if folds is not None:
+                total = [reduce(add, resampled(self.layer_moments[layer], folds))]
+            if counts[layer] < self.heads[layer]:
+                kept = self.ways[self.way](layer, total, counts[layer])
+            return alone(self.whole, layer, kept, total, ridge=self.ridges[self.way][layer])
 
     def candidate(self, found: Shrunk) -> Candidate:
         """A model, tried on samples of the selection that it was not fitted to."""
@@ -262,16 +275,24 @@ class Study:
             return Candidate(found.kept, 0.0, 0.0, lambda: step, lambda: rise_of(0 * self.reporting.whole))
 
         def judge() -> Step:
-            rises = self.judging.rises(found.model)
+            rises = self.rises(self.judging, found)
             return Step(found.kept, self.rise(rises), rises)
 
-        guesses = self.guessing.rises(found.model)
+        guesses = self.rises(self.guessing, found)
         guessed = bound_to_expect(guesses, len(self.judging.whole), step=self.step)
         same = self.effects is self.guessing
-        effect = float((guesses if same else self.effects.rises(found.model)).mean())
+        effect = float((guesses if same else self.rises(self.effects, found)).mean())
         return Candidate(
-            found.kept, guessed, effect, judge, lambda: self.rise(self.reporting.rises(found.model))
+            found.kept, guessed, effect, judge, lambda: self.rise(self.rises(self.reporting, found))
         )
+
+    def rises(self, measure: Measure, found: Shrunk) -> PerSample:
+        """How much worse than the whole model, sample by sample; below its first change it is that model."""
+        return measure.rises(found.model, self.prefix(found, measure.batches))
+
+    def prefix(self, found: Shrunk, batches: Sequence[Batch]) -> Prefix | None:
+        """What it does with these batches as the whole model does."""
+        return self.prefixes.of(found.first, batches) if found.first else None
 
     def rise(self, rises: PerSample) -> Rise:
         """With its bounds."""
@@ -294,7 +315,7 @@ class Study:
             return Reselected.of((), np.zeros((1, 0)))
         before, counts = descent.steps[place].rises[self.compared], descent.way[place]
         changes = [
-            float((self.comparing.rises(build(counts, draw).model) - before).mean())
+            float((self.rises(self.comparing, build(counts, draw)) - before).mean())
             for draw in fold_draws(len(self.targets.folds), seed=self.seed, count=draws)
         ]
         return Reselected.of((place,), np.array(changes)[:, None])

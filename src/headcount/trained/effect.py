@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from headcount.errors import InvalidInput
 from headcount.trained.batches import Batch, called, device_of, moved, real_tokens, size_of, users_own
+from headcount.trained.prefix import Prefix, given
 from headcount.validation import check_choice, shown
 
 Kind = Literal["loss", "metric", "KL divergence", "cosine distance", "squared distance"]
@@ -152,20 +153,27 @@ class Measure:
             spread = float(torch.cat([each.double().flatten() for each in values]).var()) or 1.0
         return cls(batches, chosen, None, np.zeros(sum(map(size_of, batches))), values, spread)
 
-    def losses(self, model: nn.Module) -> PerSample:
-        """Of every sample; higher is worse."""
-        if self.own is not None:
-            sign = -1 if self.kind == "metric" else 1
-            return sign * np.concatenate([self._own(model, batch) for batch in self.batches])
-        found = []
-        for batch, whole in zip(self.batches, self.answers, strict=True):
-            changed = _answered(model, batch).values
-            found.append(np.asarray(distance(self.kind, whole, changed).cpu()) / self.spread)
-        return np.concatenate(found)
+    def losses(self, model: nn.Module, prefix: Prefix | None = None) -> PerSample:
+        """Of every sample; higher is worse.
 
-    def rises(self, model: nn.Module) -> PerSample:
+        - `prefix`: what the model does with these batches as the whole one does.
+        """
+        if self.own is not None:
+            sign, values = -1 if self.kind == "metric" else 1, []
+            for number, batch in enumerate(self.batches):
+                with given(prefix, model, number):
+                    values.append(self._own(model, batch))
+            return sign * np.concatenate(values)
+        found = []
+        for number, (batch, whole) in enumerate(zip(self.batches, self.answers, strict=True)):
+            with given(prefix, model, number):
+                changed = _answered(model, batch).values
+            found.append(distance(self.kind, whole, changed))
+        return np.asarray(torch.cat(found).cpu()) / self.spread
+
+    def rises(self, model: nn.Module, prefix: Prefix | None = None) -> PerSample:
         """How much worse than the whole model, sample by sample."""
-        return self.losses(model) - self.whole
+        return self.losses(model, prefix) - self.whole
 
     def _own(self, model: nn.Module, batch: Batch) -> PerSample:
         assert self.own is not None

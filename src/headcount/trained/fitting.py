@@ -10,10 +10,12 @@ from operator import add
 import torch
 from torch import Tensor, nn
 
+from headcount.trained.arrays import single_threaded
 from headcount.trained.attention import AttentionBlock
 from headcount.trained.choosing import Choose
 from headcount.trained.descent import Counts
 from headcount.trained.discovery import attention_blocks
+from headcount.trained.linear import weight_of
 from headcount.trained.lockstep import Beside, in_lockstep
 from headcount.trained.plan import Kept
 from headcount.trained.projections import Projections
@@ -28,11 +30,13 @@ class Shrunk:
     """A model with fewer heads.
 
     - `kept`: of every layer, the heads of the whole model that are left.
+    - `first`: the layer before which it is the whole model.
     """
 
     model: nn.Module
     blocks: tuple[AttentionBlock, ...]
     kept: Kept
+    first: int = 0
 
     @property
     def counts(self) -> Counts:
@@ -40,9 +44,10 @@ class Shrunk:
         return tuple(map(len, self.kept))
 
 
+@single_threaded()
 def fit(block: AttentionBlock, moments: Sequence[Moments], kept: Sequence[int], *, ridge: float) -> None:
     """Keep these heads, with the output projection that serves them best."""
-    towards, size = block.output_weight(), block.head_dim
+    towards, size = weight_of(block.output).double().T, block.head_dim
     found = refitted(reduce(add, moments), kept, head_dim=size, ridge=ridge, towards=towards)
     block.keep(kept)
     block.set_output(found.weight, found.bias if block.has_output_bias else None)
@@ -80,16 +85,20 @@ def shrunk(
         changed = changed or counts[layer] < block.heads
         if not changed:
             return None
-        moments = resampled(targets.moments(layer, outputs, residuals), folds)
-        if counts[layer] < block.heads:
-            kept[layer] = tuple(sorted(choose(layer, moments, counts[layer])))
+        moments = targets.moments(layer, outputs, residuals)
+        with single_threaded():
+            total = [reduce(add, resampled(moments, folds))]
+            if counts[layer] < block.heads:
+                kept[layer] = tuple(sorted(choose(layer, total, counts[layer])))
+            fit(block, total, kept[layer], ridge=ridges[layer])
         places = torch.from_numpy(columns_of(kept[layer], block.head_dim)).to(outputs[0].device)
-        fit(block, moments, kept[layer], ridge=ridges[layer])
         return [each.index_select(-1, places) for each in outputs]
 
     stops, names = [block.output for block in blocks], [block.name for block in blocks]
-    in_lockstep(model, targets.batches, stops, at, names=names, beside=targets.sources_in(model))
-    return Shrunk(model, blocks, tuple(kept))
+    beside = targets.sources_in(model)
+    in_lockstep(model, targets.batches, stops, at, names=names, beside=beside, to_the_end=False)
+    first = next((layer for layer, block in enumerate(targets.blocks) if counts[layer] < block.heads), 0)
+    return Shrunk(model, blocks, tuple(kept), first)
 
 
 def cut(whole: nn.Module, kept: Kept) -> nn.Module:
@@ -129,7 +138,7 @@ def alone(
     kept = [tuple(range(block.heads)) for block in blocks]
     kept[layer] = tuple(sorted(kept_there))
     fit(blocks[layer], moments, kept[layer], ridge=ridge)
-    return Shrunk(model, blocks, tuple(kept))
+    return Shrunk(model, blocks, tuple(kept), layer)
 
 
 def moments_of(whole: nn.Module, targets: Targets) -> list[list[Moments]]:
@@ -144,10 +153,12 @@ def moments_of(whole: nn.Module, targets: Targets) -> list[list[Moments]]:
     return [found[layer] for layer in range(len(stops))]
 
 
+@single_threaded()
 def ridge_of(block: AttentionBlock, moments: Sequence[Moments], kept: Sequence[int]) -> float:
     """The strength of a layer's refits, by cross-validation with these heads."""
     parts = [reduce(add, moments[start::LEFT_OUT]) for start in range(min(LEFT_OUT, len(moments)))]
-    return chosen_ridge(parts, [kept], head_dim=block.head_dim, towards=block.output_weight())
+    towards = weight_of(block.output).double().T
+    return chosen_ridge(parts, [kept], head_dim=block.head_dim, towards=towards)
 
 
 def projections_of(found: Shrunk) -> Projections:

@@ -75,11 +75,13 @@ def in_lockstep(
     *,
     names: Sequence[str],
     beside: Sequence[nn.Module | None] | None = None,
+    to_the_end: bool = True,
 ) -> None:
     """Run all batches, and call `at` with the place of a stop and all inputs before any goes through it.
 
     What `at` returns, if anything, goes on in place of these inputs; it may change the module. `beside`: a
-    module for each stop, called before it, whose inputs `at` is given too.
+    module for each stop, called before it, whose inputs `at` is given too. `to_the_end`: go on behind the
+    last stop, and refuse a model that comes to one again.
     """
     runs = [_Batch(model, batch) for batch in batches]
     current: list[_Batch] = []
@@ -125,6 +127,8 @@ def in_lockstep(
             seen.add(place)
             inputs = [run.inputs for run in runs if run.inputs is not None]
             changed = at(place, inputs, [run.beside.pop(place, None) for run in runs])
+            if len(seen) == len(stops) and not to_the_end:
+                break
             for run, replaced in zip(runs, changed or (), strict=False):
                 run.inputs = replaced
     finally:

@@ -14,12 +14,12 @@ from operator import add
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.linalg import cho_factor, cho_solve
 
 from headcount.errors import InvalidInput
+from headcount.trained.arrays import Array, identity, library, solved, to_numpy
 from headcount.validation import expected
 
-Matrix = Float[np.ndarray, "rows columns"]
+Matrix = Float[Array, "rows columns"]
 Columns = Int[np.ndarray, " column"]
 
 # Times the mean variance of a column. The weakest keeps collinear heads solvable in float64.
@@ -29,7 +29,7 @@ MIN_RIDGE = RIDGES[0]
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """G, C and s of some tokens; those of disjoint sets of tokens add up.
+    """G, C and s of some tokens, of NumPy or of PyTorch; those of disjoint sets of tokens add up.
 
     >>> tokens = np.arange(6.0).reshape(3, 2)
     >>> both = Moments.of(tokens[:2], tokens[:2]) + Moments.of(tokens[2:], tokens[2:])
@@ -39,17 +39,28 @@ class Moments:
 
     gram: Matrix
     cross: Matrix
-    squares: float
+    squares: Array | float
 
     def __post_init__(self) -> None:
         size = len(self.gram)
         if self.gram.shape != (size, size) or len(self.cross) != size or size < 2:
             raise InvalidInput(
                 "moments: expected a square G and a C with as many rows, "
-                f"got the shapes {self.gram.shape} and {self.cross.shape}"
+                f"got the shapes {tuple(self.gram.shape)} and {tuple(self.cross.shape)}"
             )
-        if not (np.isfinite(self.gram).all() and np.isfinite(self.cross).all() and self.weight > 0):
-            raise expected("moments", "finite numbers of at least one token", self.gram[-1, -1])
+        # Of PyTorch, whoever makes many checks all at once: a look at a device waits for it.
+        if isinstance(self.gram, np.ndarray) and not bool(self.usable):
+            raise self.unusable()
+
+    @property
+    def usable(self) -> Array:
+        """Whether they are finite and of at least one token, as an array."""
+        finite = library(self.gram).isfinite
+        return finite(self.gram).all() & finite(self.cross).all() & (self.gram[-1, -1] > 0)
+
+    def unusable(self) -> InvalidInput:
+        """The error where they are not."""
+        return expected("moments", "finite numbers of at least one token", float(self.gram[-1, -1]))
 
     @classmethod
     def of(cls, outputs: Matrix, targets: Matrix) -> "Moments":
@@ -79,9 +90,9 @@ class Moments:
         count = self.gram[-1, -1]
         mean, target_mean = self.gram[-1, :-1] / count, self.cross[-1] / count
         return Covariances(
-            gram=self.gram[:-1, :-1] / count - np.outer(mean, mean),
-            cross=self.cross[:-1] / count - np.outer(mean, target_mean),
-            variance=max(self.squares / count - float(target_mean @ target_mean), 0.0),
+            gram=self.gram[:-1, :-1] / count - mean[:, None] * mean,
+            cross=self.cross[:-1] / count - mean[:, None] * target_mean,
+            variance=(self.squares / count - target_mean @ target_mean).clip(0.0),
             mean=mean,
             target_mean=target_mean,
         )
@@ -93,9 +104,9 @@ class Covariances:
 
     gram: Matrix
     cross: Matrix
-    variance: float
-    mean: Float[np.ndarray, " column"]
-    target_mean: Float[np.ndarray, " output"]
+    variance: Array | float
+    mean: Float[Array, " column"]
+    target_mean: Float[Array, " output"]
 
     def with_ridge(self, ridge: float, towards: Matrix | None = None) -> "Covariances":
         """λ |B − W|² as data: G + λI, C + λW and s + λ|W|², with λ in units of the mean variance.
@@ -104,17 +115,23 @@ class Covariances:
         of heads outside the set cost their size. A strong ridge towards the model's own projection therefore
         keeps it as it is, and removes what is small.
         """
-        strength = max(ridge, MIN_RIDGE) * (float(np.trace(self.gram)) / len(self.gram) or 1.0)
-        weight = np.zeros_like(self.cross) if towards is None else towards
+        strength = self.strength(ridge)
+        weight = library(self.gram).zeros_like(self.cross) if towards is None else towards
         return replace(
             self,
-            gram=self.gram + strength * np.eye(len(self.gram)),
+            gram=self.gram + strength * identity(self.gram),
             cross=self.cross + strength * weight,
-            variance=self.variance + strength * float((weight**2).sum()),
+            variance=self.variance + strength * (weight**2).sum(),
         )
 
-    def seen_by(self, metric: Matrix) -> "Covariances":
-        """The same where an error e costs e M eᵀ, but for what all columns together leave.
+    def strength(self, ridge: float) -> Array:
+        """λ in the units of G."""
+        xp = library(self.gram)
+        mean = xp.trace(self.gram) / len(self.gram)
+        return max(ridge, MIN_RIDGE) * xp.where(mean == 0, xp.ones_like(mean), mean)
+
+    def seen_by(self, root: Array) -> "Covariances":
+        """The same where an error e costs |e R|², R the root of a metric, but for what all columns leave.
 
         The best projection is the same in any metric; what a set of heads costs is not.
 
@@ -126,10 +143,8 @@ class Covariances:
         >>> blind.error_left(np.array([0])) < blind.error_left(np.array([1]))
         True
         """
-        sizes, vectors = np.linalg.eigh(metric)
-        cross = self.cross @ (vectors * np.sqrt(np.maximum(sizes, 0.0)))
-        explained = float((cross * cho_solve(cho_factor(self.gram), cross)).sum())
-        return replace(self, cross=cross, variance=explained)
+        cross = self.cross @ root
+        return replace(self, cross=cross, variance=(cross * solved(self.gram, cross)).sum())
 
     def error_left(self, columns: Columns) -> float:
         """tr(s − C_Sᵀ G_SS⁻¹ C_S), what the best projection of these columns leaves per token.
@@ -141,11 +156,20 @@ class Covariances:
         weight = self.fitted(columns)
         return max(float(self.variance - (self.cross[columns] * weight).sum()), 0.0)
 
+    def projection(self, columns: Columns, *, ridge: float, towards: Matrix | None) -> "Projection":
+        """Of these columns, with its bias: what `with_ridge` and `fitted` give, worked out on them alone."""
+        strength = self.strength(ridge)
+        gram, cross = self.gram[columns][:, columns], self.cross[columns]
+        if towards is not None:
+            cross = cross + strength * towards[columns]
+        weight = solved(gram + strength * identity(gram), cross)
+        return Projection(columns, weight, self.target_mean - self.mean[columns] @ weight)
+
     def fitted(self, columns: Columns) -> Matrix:
         """B_S = G_SS⁻¹ C_S."""
         if not len(columns):
             return self.cross[:0]
-        return cho_solve(cho_factor(self.gram[np.ix_(columns, columns)]), self.cross[columns])
+        return solved(self.gram[columns][:, columns], self.cross[columns])
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +178,7 @@ class Projection:
 
     columns: Columns
     weight: Matrix
-    bias: Float[np.ndarray, " output"]
+    bias: Float[Array, " output"]
 
     def error(self, moments: Moments) -> float:
         """The mean of |o − z_S · weight − bias|² over the tokens of these moments.
@@ -165,10 +189,14 @@ class Projection:
         ...       - moments.squares, 9)
         0.0
         """
+        return float(self.total_error(moments)) / moments.weight
+
+    def total_error(self, moments: Moments) -> Array:
+        """Its sum."""
         rows = np.append(self.columns, len(moments.gram) - 1)
-        weight = np.vstack([self.weight, self.bias])
-        bent = moments.gram[np.ix_(rows, rows)] @ weight - 2 * moments.cross[rows]
-        return max(moments.squares + float((weight * bent).sum()), 0.0) / moments.weight
+        weight = library(moments.gram).vstack([self.weight, self.bias])
+        bent = moments.gram[rows][:, rows] @ weight - 2 * moments.cross[rows]
+        return (moments.squares + (weight * bent).sum()).clip(0.0)
 
 
 def columns_of(heads: Iterable[int], head_dim: int) -> Columns:
@@ -199,9 +227,8 @@ def refitted(
     >>> found.weight.ravel().round(6), found.bias.round(6)
     (array([3., 0.]), array([1.]))
     """
-    columns, centred = columns_of(sorted(heads), head_dim), moments.centred()
-    weight = centred.with_ridge(ridge, towards).fitted(columns)
-    return Projection(columns, weight, centred.target_mean - centred.mean[columns] @ weight)
+    columns = columns_of(sorted(heads), head_dim)
+    return moments.centred().projection(columns, ridge=ridge, towards=towards)
 
 
 def chosen_ridge(
@@ -220,31 +247,31 @@ def chosen_ridge(
     sets = [tuple(heads) for heads in kept]
     if len(folds) < 2:
         return max(ridges)
-
-    def error(ridge: float) -> float:
-        return sum(
-            cross_validated_error(folds, heads, head_dim=head_dim, ridge=ridge, towards=towards)
-            for heads in sets
-        )
-
-    return min(ridges, key=error)
+    errors = sum(
+        cross_validated_errors(folds, heads, head_dim=head_dim, ridges=ridges, towards=towards)
+        for heads in sets
+    )
+    return ridges[int(np.argmin(errors))]
 
 
-def cross_validated_error(
+def cross_validated_errors(
     folds: Sequence[Moments],
     heads: Sequence[int],
     *,
     head_dim: int,
-    ridge: float = MIN_RIDGE,
+    ridges: Sequence[float] = (MIN_RIDGE,),
     towards: Matrix | None = None,
-) -> float:
-    """The mean error on tokens of folds that a projection was not fitted to, fold by fold.
+) -> Float[np.ndarray, " ridge"]:
+    """With each ridge, the mean error on tokens of folds that a projection was not fitted to, fold by fold.
 
     Folds should hold whole samples: tokens of one sample know of each other.
     """
-    errors = []
+    columns, errors = columns_of(sorted(heads), head_dim), []
     for left_out, fold in enumerate(folds):
-        others = reduce(add, (each for place, each in enumerate(folds) if place != left_out))
-        found = refitted(others, heads, head_dim=head_dim, ridge=ridge, towards=towards)
-        errors.append(found.error(fold) * fold.weight)
-    return sum(errors) / sum(fold.weight for fold in folds)
+        others = reduce(add, (each for place, each in enumerate(folds) if place != left_out)).centred()
+        errors += [
+            others.projection(columns, ridge=ridge, towards=towards).total_error(fold) for ridge in ridges
+        ]
+    found = to_numpy(library(folds[0].gram).stack(errors)).reshape(len(folds), len(ridges))
+    total: Float[np.ndarray, " ridge"] = found.sum(axis=0) / sum(fold.weight for fold in folds)
+    return total

@@ -7,6 +7,7 @@ from operator import add
 import numpy as np
 from jaxtyping import Float
 
+from headcount.trained.arrays import to_numpy
 from headcount.trained.attention import AttentionBlock
 from headcount.trained.importance import Gradients
 from headcount.trained.refit import Matrix, Moments, columns_of
@@ -48,11 +49,11 @@ def fitted_scalars(
     Its normal equations come from the same sums: Σ (z_i W_i)·(z_j W_j) = Σ_ab G_ij[a, b] (W_i W_jᵀ)[a, b].
     """
     columns, kept = columns_of(heads, head_dim), len(heads)
-    rows = weight[columns]
-    products = moments.gram[np.ix_(columns, columns)] * (rows @ rows.T)
+    gram, cross, rows = to_numpy(moments.gram), to_numpy(moments.cross), weight[columns]
+    products = gram[np.ix_(columns, columns)] * (rows @ rows.T)
     between = products.reshape(kept, head_dim, kept, head_dim).sum(axis=(1, 3))
-    shift = 0.0 if bias is None else np.outer(moments.gram[columns, -1], bias)
-    wanted = ((moments.cross[columns] - shift) * rows).sum(axis=1).reshape(kept, head_dim).sum(axis=1)
+    shift = 0.0 if bias is None else np.outer(gram[columns, -1], bias)
+    wanted = ((cross[columns] - shift) * rows).sum(axis=1).reshape(kept, head_dim).sum(axis=1)
     found: Float[np.ndarray, " head"] = np.linalg.lstsq(between, wanted, rcond=None)[0]
     return found if np.abs(found).max() <= MAX_SCALAR else np.ones(kept)
 

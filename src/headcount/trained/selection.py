@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from headcount.errors import InvalidInput
+from headcount.trained.arrays import Array, identity, library, solved, to_numpy
 from headcount.trained.refit import Covariances, Matrix, columns_of
 
 Scores = Float[np.ndarray, " head"]
@@ -37,19 +37,6 @@ class Ranking:
         return tuple(sorted(self.order[:count]))
 
 
-def ranking(covariances: Covariances, order: Sequence[int], *, head_dim: int) -> Ranking:
-    """An order with its errors, all from one factorisation.
-
-    With G = LLᵀ, columns in this order, the first k heads explain the first k blocks of |L⁻¹C|².
-    """
-    columns = columns_of(order, head_dim)
-    lower = cholesky(covariances.gram[np.ix_(columns, columns)], lower=True)
-    explained = (solve_triangular(lower, covariances.cross[columns], lower=True) ** 2).sum(axis=1)
-    by_head = explained.reshape(len(order), head_dim).sum(axis=1)
-    left = covariances.variance - np.concatenate([[0.0], np.cumsum(by_head)])
-    return Ranking(tuple(map(int, order)), tuple(np.maximum(left, 0.0).tolist()))
-
-
 def eliminated(covariances: Covariances, *, head_dim: int) -> Ranking:
     """Backward elimination: the head whose removal raises the error least goes first.
 
@@ -61,87 +48,101 @@ def eliminated(covariances: Covariances, *, head_dim: int) -> Ranking:
     >>> eliminated(covariances, head_dim=1).order
     (1, 2, 0)
     """
-    heads = _heads(covariances, head_dim)
-    sweep = Sweep(covariances, range(heads), head_dim=head_dim)
-    gone: list[int] = []
-    while len(gone) < heads:
-        weakest = min((head for head in range(heads) if head not in gone), key=sweep.worth)
-        sweep.move(weakest)
-        gone.append(weakest)
-    return ranking(covariances, gone[::-1], head_dim=head_dim)
+    left = list(range(_heads(covariances, head_dim)))
+    order, worths = [], []  # the last head first
+    inverse, weight = _solved(covariances.gram, covariances.cross)
+    while left:
+        each = _explained(_diagonal(inverse, head_dim), weight)
+        weakest = int(each.argmin())
+        order.append(left.pop(weakest))
+        worths.append(each[weakest])
+        inverse, weight = _without(inverse, weight, weakest, head_dim)
+    explained = np.cumsum(to_numpy(library(inverse).stack(worths[::-1])))
+    errors = np.maximum(float(covariances.variance) - np.concatenate([[0.0], explained]), 0.0)
+    return Ranking(tuple(order[::-1]), tuple(errors.tolist()))
 
 
 def exchanged(covariances: Covariances, kept: Sequence[int], *, head_dim: int) -> tuple[int, ...]:
     """Exchanges one kept head for another, the best pair first, while that lowers the error."""
-    heads = _heads(covariances, head_dim)
-    kept = sorted(kept)
-    least = WORTH_AN_EXCHANGE * covariances.variance
+    kept, heads = sorted(kept), _heads(covariances, head_dim)
+    least = WORTH_AN_EXCHANGE * float(covariances.variance)
     for _ in range(heads):
-        sweep = Sweep(covariances, kept, head_dim=head_dim)
-        gains: dict[tuple[int, int], float] = {}
-        for head in kept:
-            lost = sweep.worth(head)
-            sweep.move(head)
-            others = (other for other in range(heads) if other not in kept)
-            gains |= {(head, other): sweep.worth(other) - lost for other in others}
-            sweep.move(head)
-        best = max(gains, key=lambda pair: gains[pair], default=None)
-        if best is None or gains[best] <= least:
+        others = sorted(set(range(heads)) - set(kept))
+        if not kept or not others:
             break
-        kept = sorted({*kept, best[1]} - {best[0]})
+        gains = _gains(covariances, kept, others, head_dim)
+        out, into = np.unravel_index(gains.argmax(), gains.shape)
+        if gains[out, into] <= least:
+            break
+        kept = sorted({*kept, others[into]} - {kept[out]})
     return tuple(kept)
 
 
-class Sweep:
-    """The sweep operator on [[G, C]]: heads go in and out of the set S, each by one update of rank n.
+def _gains(
+    covariances: Covariances, kept: Sequence[int], others: Sequence[int], head_dim: int
+) -> Float[np.ndarray, "kept other"]:
+    """How much lower the error is with one of the others in place of a kept head.
 
-    Where S stands, the matrix holds −G_SS⁻¹ and B_S; elsewhere what S cannot explain of G and C. Hence what
-    a head outside would explain, Cᵀ G⁻¹ C, and what one inside does, Bᵀ [(G_SS⁻¹)_ii]⁻¹ B, read the same.
+    With S the kept heads, T = G_SS⁻¹ G_So and B = G_SS⁻¹ C_S, what S cannot explain of another head o is
+    G_oo − G_oS T and C_o − G_oS B. Without head i of S it is more, by T_iᵀ [(G_SS⁻¹)_ii]⁻¹ T_i and
+    T_iᵀ [(G_SS⁻¹)_ii]⁻¹ B_i.
     """
+    inside, outside = columns_of(kept, head_dim), columns_of(others, head_dim)
+    rows = covariances.gram[inside]
+    between, number = rows[:, outside], len(outside)
+    xp = library(rows)
+    inverse, both = _solved(rows[:, inside], xp.hstack([between, covariances.cross[inside]]))
+    taken_over, weight = both[:, :number], both[:, number:]
+    pivots = _diagonal(inverse, head_dim)
+    lost = _explained(pivots, weight)
+    gram = _diagonal(covariances.gram, head_dim)[list(others)] - _products(between, taken_over, head_dim)
+    cross = covariances.cross[outside] - between.T @ weight
+    own = both.reshape(len(kept), head_dim, -1)
+    moved, gains = xp.linalg.solve(pivots, own), []
+    for place in range(len(kept)):
+        taken, into = own[place, :, :number], moved[place]
+        left = gram + _products(taken, into[:, :number], head_dim)
+        gains.append(_explained(left, cross + taken.T @ into[:, number:]))
+    return to_numpy(xp.stack(gains) - lost[:, None])
 
-    def __init__(self, covariances: Covariances, inside: Sequence[int], *, head_dim: int) -> None:
-        self.head_dim = head_dim
-        self.inside = set(inside)
-        columns = columns_of(sorted(inside), head_dim)
-        others = np.setdiff1d(np.arange(len(covariances.gram)), columns)
-        self._gram, self._cross = covariances.gram.copy(), covariances.cross.copy()
-        if not len(columns):
-            return
-        factor = cho_factor(covariances.gram[np.ix_(columns, columns)])
-        between = covariances.gram[np.ix_(columns, others)]
-        taken_over, fitted = cho_solve(factor, between), cho_solve(factor, covariances.cross[columns])
-        self._gram[np.ix_(columns, columns)] = -cho_solve(factor, np.eye(len(columns)))
-        self._gram[np.ix_(columns, others)] = taken_over
-        self._gram[np.ix_(others, columns)] = taken_over.T
-        self._gram[np.ix_(others, others)] -= between.T @ taken_over
-        self._cross[columns] = fitted
-        self._cross[others] -= between.T @ fitted
 
-    def worth(self, head: int) -> float:
-        """How much lower the error is with this head beside the others of S."""
-        block, sign = self._block(head), self._sign(head)
-        cross = self._cross[block]
-        return float((cross * np.linalg.solve(sign * self._gram[block, block], cross)).sum())
+def _solved(gram: Array, right: Array) -> tuple[Array, Array]:
+    """G⁻¹ and G⁻¹ R."""
+    size = len(gram)
+    both = solved(gram, library(gram).hstack([identity(gram), right]))
+    return both[:, :size], both[:, size:]
 
-    def move(self, head: int) -> None:
-        """Put the head into S, or take it out."""
-        block, sign = self._block(head), self._sign(head)
-        pivot = np.linalg.inv(self._gram[block, block])
-        beside, cross = self._gram[:, block].copy(), self._cross[block].copy()
-        beside[block] = 0  # the pivot's own rows are set below
-        step = beside @ pivot
-        self._gram -= step @ beside.T
-        self._cross -= step @ cross
-        self._gram[:, block], self._gram[block, :] = sign * step, sign * step.T
-        self._gram[block, block] = -pivot
-        self._cross[block] = sign * pivot @ cross
-        self.inside ^= {head}
 
-    def _block(self, head: int) -> slice:
-        return slice(head * self.head_dim, (head + 1) * self.head_dim)
+def _without(inverse: Array, weight: Array, place: int, head_dim: int) -> tuple[Array, Array]:
+    """G⁻¹ and B of all heads but one, by an update of rank n."""
+    start, end = place * head_dim, (place + 1) * head_dim
+    xp = library(inverse)
+    left = xp.concatenate([inverse[:start], inverse[end:]])
+    left, beside = xp.hstack([left[:, :start], left[:, end:]]), left[:, start:end]
+    step = xp.linalg.solve(inverse[start:end, start:end], beside.T).T
+    others = xp.concatenate([weight[:start], weight[end:]])
+    return left - step @ beside.T, others - step @ weight[start:end]
 
-    def _sign(self, head: int) -> int:
-        return -1 if head in self.inside else 1
+
+def _explained(blocks: Array, cross: Array) -> Array:
+    """tr(C_iᵀ G_i⁻¹ C_i) of every head: what it explains if G_i and C_i are what others cannot, and what it
+    is worth if they are (G_SS⁻¹)_ii and B_i.
+    """
+    by_head = cross.reshape(*blocks.shape[:2], -1)
+    return (by_head * library(cross).linalg.solve(blocks, by_head)).sum((1, 2))
+
+
+def _diagonal(matrix: Array, head_dim: int) -> Array:
+    """The block of every head."""
+    heads = range(0, len(matrix), head_dim)
+    return library(matrix).stack([matrix[at : at + head_dim, at : at + head_dim] for at in heads])
+
+
+def _products(one: Array, other: Array, head_dim: int) -> Array:
+    """The block of every head of XᵀY, without the other ones."""
+    swapped = library(one).swapaxes
+    columns, rows = (swapped(each.reshape(len(each), -1, head_dim), 0, 1) for each in (one, other))
+    return columns.mT @ rows
 
 
 def by_scores(scores: Scores) -> tuple[int, ...]:

@@ -101,26 +101,30 @@ class Targets:
         now is. A layer without a bias keeps none: with the sums of z and o left out, nothing is centred, and
         the fitted bias is 0.
         """
-        parts: dict[int, list[tuple[Tensor, Tensor, Tensor]]] = {}
+        parts = []
         for drawn, own, residual in zip(self.drawn[layer], outputs, residuals, strict=True):
             heads, wanted = drawn.read(own).double(), drawn.wanted.double()
             if residual is not None:
                 wanted = wanted - drawn.read(residual).double()
-            for fold in np.unique(drawn.folds):
-                places = torch.from_numpy(np.flatnonzero(drawn.folds == fold)).to(heads.device)
-                parts.setdefault(int(fold), []).append((heads[places], wanted[places], drawn.scale[places]))
+            with_one = torch.cat([heads, torch.ones_like(heads[:, :1])], dim=1)
+            parts.append((with_one * drawn.scale, wanted * drawn.scale))
+        folds = np.concatenate([drawn.folds for drawn in self.drawn[layer]])
+        order = torch.from_numpy(np.argsort(folds, kind="stable")).to(parts[0][0].device)
+        sizes = np.unique(folds, return_counts=True)[1].tolist()
+        by_fold = [torch.cat(each)[order].split(sizes) for each in zip(*parts, strict=True)]
         with_bias = self.blocks[layer].has_output_bias
-        return [_moments(parts[fold], with_bias=with_bias) for fold in sorted(parts)]
+        found = [_moments(*pair, with_bias=with_bias) for pair in zip(*by_fold, strict=True)]
+        usable = torch.stack([each.usable for each in found]).tolist()
+        if not all(usable):
+            raise found[usable.index(False)].unusable()
+        return found
 
 
-def _moments(parts: Sequence[tuple[Tensor, Tensor, Tensor]], *, with_bias: bool) -> Moments:
-    heads, written, scale = (torch.cat(each) for each in zip(*parts, strict=True))
-    with_one = torch.cat([heads, torch.ones_like(heads[:, :1])], dim=1) * scale
-    written = written * scale
-    gram, cross = (np.asarray((with_one.T @ each).cpu()) for each in (with_one, written))
+def _moments(heads: Tensor, written: Tensor, *, with_bias: bool) -> Moments:
+    gram, cross = heads.T @ heads, heads.T @ written
     if not with_bias:
         gram[-1, :-1] = gram[:-1, -1] = cross[-1] = 0
-    return Moments(gram, cross, float((written**2).sum()))
+    return Moments(gram, cross, (written**2).sum())
 
 
 def targets_of(
