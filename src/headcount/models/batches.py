@@ -29,7 +29,7 @@ Residuals = tuple[Array, Array, Array | None, Features, Weights, Array, Averages
 class Launch:
     """How kernels run: how many sequences and warps a program has; interpreted where there is no GPU."""
 
-    sequences: int = 8
+    sequences: int = 4
     warps: int = 1
     interpret: bool = False
 
