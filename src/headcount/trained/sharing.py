@@ -1,7 +1,7 @@
 """One layer's heads with fewer key-value heads: weights from weights, and the moments of what enters."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -81,16 +81,25 @@ class LayerMetric:
 
     - `scores`: how queries and keys meet; None where keys cannot be shared, so that values alone are.
     - `grams`: the overlaps of its key-value heads' keys, where these have rotary embeddings.
+    - `roots`: of its moments, as far as they were asked for.
     """
 
     moments: InputMoments
     scores: Scores | None
     grams: Grams | None
+    roots: dict[tuple[str, int], Moment] = field(default_factory=dict, repr=False)
 
     @property
     def values_only(self) -> bool:
         """Whether keys stay as they are."""
         return self.scores is None
+
+    def root(self, which: str, columns: Columns) -> Moment:
+        """Of the moment of [x, 1], or of x for a map without a bias; the same for all counts and methods."""
+        size = columns.shape[1]
+        if (which, size) not in self.roots:
+            self.roots[which, size] = root(getattr(self.moments, which)[:size, :size])
+        return self.roots[which, size]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,15 +127,15 @@ class Layer:
         queries, keys, values = (
             with_bias_row(block.weights(which), block.biases(which)) for which in (QUERY, KEY, VALUE)
         )
-        moments, of_head = metric.moments, np.arange(heads) // size
+        of_head = np.arange(heads) // size
         return cls(
             queries=queries,
             keys=keys.repeat(size, axis=0),
             values=values.repeat(size, axis=0),
             outputs=block.output_weight().reshape(heads, block.head_dim, -1),
-            query_root=_root(moments.queries, queries),
-            key_root=_root(moments.centred, keys),
-            value_root=_root(moments.values, values),
+            query_root=metric.root("queries", queries),
+            key_root=metric.root("centred", keys),
+            value_root=metric.root("values", values),
             interleaved=metric.scores == "rotary, interleaved",
             grams=None if metric.grams is None else metric.grams[:, of_head[:, None], of_head],
             units=tuple(tuple(range(start, start + size)) for start in range(0, heads, size)),
@@ -254,9 +263,3 @@ def check_count(block: AttentionBlock, kv_heads: int, *, values_only: bool = Fal
         )
     if block.layout.groups is None:
         raise InvalidInput(f"{block.name}: {block.layout.name} cannot have fewer key-value heads than heads")
-
-
-def _root(moment: Moment, columns: Columns) -> Moment:
-    """Of [x, 1], or of x for a map without a bias."""
-    size = columns.shape[1]
-    return root(moment[:size, :size])
