@@ -12,7 +12,7 @@ What comes next depends only on what the store holds, so a study that was killed
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -48,6 +48,7 @@ class Study:
     - `thorough`: whether all head counts are trained in full, or only those that matter.
     - `short`: whether the sweep proper has a quarter of its steps, from one start.
     - `finished`: the finished members, where several studies share a store.
+    - `made`: members made before: a study asks for them again and again, and the key of each is a hash.
     """
 
     data: DataSet
@@ -59,6 +60,7 @@ class Study:
     seed: int = 0
     half: DataSet | None = None
     finished: FinishedMembers | None = None
+    made: dict[tuple[object, ...], tuple[TaskTrial, ...]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -86,7 +88,7 @@ class Study:
         """Refuse samples that leave a split with nothing to learn from or to measure errors on."""
         for data in (self.data, self.half):
             if data is not None:
-                data_of(self.recipe.trials(data, (1,), seed=self.seed)[:1])
+                data_of(self._members(self.recipe, (1,), data)[:1])
 
     def next_stage(self) -> Stage | None:
         """What to train next; None when everything is."""
@@ -159,7 +161,7 @@ class Study:
     @cached_property
     def test(self) -> Split:
         """The test split."""
-        data, _ = data_of(self.recipe.trials(self.data, (1,), seed=self.seed)[:1])
+        data, _ = data_of(self._members(self.recipe, (1,))[:1])
         return data.test
 
     def curve(self, trials: Sequence[TaskTrial]) -> Curve:
@@ -201,7 +203,7 @@ class Study:
         if self.half is None:
             return Stage("", ())
         recipe = replace(self.recipe.quick(), positions=self.positions_used)
-        trials = recipe.trials(self.half, self._all_heads, seed=self.seed)
+        trials = self._members(recipe, self._all_heads, self.half)
         reason = "with fewer heads than D the error falls with the length"
         return Stage("The same at half the length", trials, reason, self.number("half length"))
 
@@ -239,6 +241,16 @@ class Study:
         """The validation errors of its members that are finished."""
         return self._finished.among(stage.trials)
 
+    def _members(
+        self, recipe: MemberRecipe, heads: Iterable[int], data: DataSet | None = None
+    ) -> tuple[TaskTrial, ...]:
+        """Every start of every number of heads; on the data of the study, or on others."""
+        chosen, counts = self.data if data is None else data, tuple(heads)
+        key = (recipe, counts, self.seed, id(chosen))  # which its members keep alive
+        if key not in self.made:
+            self.made[key] = recipe.trials(chosen, counts, seed=self.seed)
+        return self.made[key]
+
     def _reached(self) -> Iterator[Stage]:
         """All stages in order, up to the first that is not trained."""
         for stages in (self._probes, self._first_looks, self._closer_looks, self._half_sweeps):
@@ -260,7 +272,7 @@ class Study:
         """The quick sweep, and then with other starts for the head counts that got stuck."""
         kinds = self._kinds if self.thorough else (self._helpful(self._probe().trials),)
         recipes = [replace(self.recipe.quick(), positions=kind) for kind in kinds]
-        of_kinds = [recipe.trials(self.data, self._all_heads, seed=self.seed) for recipe in recipes]
+        of_kinds = [self._members(recipe, self._all_heads) for recipe in recipes]
         trials = tuple(trial for of_kind in of_kinds for trial in of_kind)
         number = self.number("first look")
         look = Stage(
@@ -270,10 +282,7 @@ class Study:
         if not self._is_trained(look) or not self.recipe.more_starts:
             return
         stuck = [stuck_heads(of_kind, self._errors(of_kind)) for of_kind in of_kinds]
-        again = [
-            recipe.again().trials(self.data, heads, seed=self.seed)
-            for recipe, heads in zip(recipes, stuck, strict=True)
-        ]
+        again = [self._members(recipe.again(), heads) for recipe, heads in zip(recipes, stuck, strict=True)]
         if any(stuck):
             more, heads = tuple(trial for each in again for trial in each), sorted(set().union(*stuck))
             number = self.number("first look again")
@@ -285,8 +294,8 @@ class Study:
         recipe = replace(self._recipe, positions=self.positions_used)
 
         def trials() -> tuple[TaskTrial, ...]:
-            again = recipe.again().trials(self.data, sorted(tried), seed=self.seed)
-            return (*recipe.trials(self.data, sorted(heads), seed=self.seed), *again)
+            again = self._members(recipe.again(), sorted(tried))
+            return (*self._members(recipe, sorted(heads)), *again)
 
         stage = closer_look(
             trials(),
@@ -295,7 +304,7 @@ class Study:
         )
         yield stage
         while self._is_trained(stage):
-            base = recipe.trials(self.data, sorted(heads), seed=self.seed)
+            base = self._members(recipe, sorted(heads))
             stuck = set(stuck_heads(base, self._errors(base), again=challenged)) - tried
             if stuck and recipe.more_starts:
                 tried |= stuck
@@ -335,7 +344,7 @@ class Study:
         trials = [
             trial
             for kind in kinds
-            for trial in replace(quick, positions=kind).trials(self.data, (quick.max_heads,), seed=self.seed)
+            for trial in self._members(replace(quick, positions=kind), (quick.max_heads,))
         ]
         return Stage("With and without positions", tuple(trials), "they are used only where they help")
 
