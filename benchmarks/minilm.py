@@ -17,6 +17,7 @@ MAX_TOKENS = 256  # as the model's own card has it, the two special ones include
 CLS, SEP = 101, 102
 MOST_IN_A_BATCH = 16_384  # tokens
 MOST_ON_CPU = 2_048  # where padding costs more than another batch
+ALIKE, STEP = 128, 32  # texts of a batch, and what its length is a multiple of, where shapes are to be few
 CUT_OFF = 10  # of the mean reciprocal rank
 
 Ids = np.ndarray
@@ -122,11 +123,23 @@ def padded(texts: Texts, device: Any) -> Iterator[tuple[np.ndarray, torch.Tensor
         while end < len(order) and (end + 1 - start) * lengths[order[end]] <= most:
             end += 1
         some = order[start:end]
-        ids = np.zeros((len(some), lengths[some[-1]]), np.int64)
-        for row, place in zip(ids, some, strict=True):
-            row[: lengths[place]] = texts[place]
-        yield some, torch.as_tensor(ids, device=device), torch.as_tensor(ids != 0, device=device)
+        yield some, *_filled_up(texts, some, lengths[some[-1]], device)
         start = end
+
+
+def in_few_shapes(texts: Texts, device: Any) -> Iterator[tuple[np.ndarray, torch.Tensor, torch.Tensor]]:
+    """The same in batches of one size, whose lengths are multiples of one number."""
+    lengths = np.array([len(text) for text in texts])
+    order = np.argsort(lengths, kind="stable")
+    for some in np.array_split(order, max(1, len(texts) // ALIKE)):
+        yield some, *_filled_up(texts, some, -(-lengths[some[-1]] // STEP) * STEP, device)
+
+
+def _filled_up(texts: Texts, some: np.ndarray, length: int, device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    ids = np.zeros((len(some), length), np.int64)
+    for row, place in zip(ids, some, strict=True):
+        row[: len(texts[place])] = texts[place]
+    return torch.as_tensor(ids, device=device), torch.as_tensor(ids != 0, device=device)
 
 
 def embed(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

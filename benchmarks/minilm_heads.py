@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from minilm import HEAD_DIM, HEADS, LAYERS, Lists, Texts, embed, embedded, padded
+from minilm import HEAD_DIM, HEADS, LAYERS, Lists, Texts, embed, embedded, in_few_shapes, padded
 from torch.nn import functional
 
 from headcount.trained.allocation import filled_in, shares, without_noise
@@ -379,8 +379,11 @@ def by_scores(scores: np.ndarray, total: int) -> list[list[int]]:
     ]
 
 
-def distilled(changed: Any, texts: Texts, wanted: torch.Tensor, seconds: float) -> Any:
-    """A short training towards the whole model's embeddings (`wanted`), without labels."""
+def distilled(changed: Any, texts: Texts, wanted: torch.Tensor, seconds: float) -> tuple[Any, int]:
+    """A short training towards the whole model's embeddings (`wanted`), without labels, and its steps.
+
+    Batches have few shapes: a GPU looks for kernels at every new one, which would take most of the time.
+    """
     kind = changed.dtype
     changed = changed.float()
     parameters = [each for each in changed.parameters() if each.requires_grad]
@@ -393,7 +396,7 @@ def distilled(changed: Any, texts: Texts, wanted: torch.Tensor, seconds: float) 
             group["lr"] = LEARNING_RATE * min(1.0, 20 * spent) * (1 - spent)
         optimiser.zero_grad()
         chosen = random.choice(len(texts), min(TEXTS, len(texts)), replace=False)
-        for places, ids, mask in padded([texts[place] for place in chosen], changed.device):
+        for places, ids, mask in in_few_shapes([texts[place] for place in chosen], changed.device):
             goal = wanted[torch.as_tensor(chosen[places], device=wanted.device)]
             with torch.autocast(changed.device.type, torch.bfloat16, enabled=on_cuda):
                 found = embed(changed, ids, mask)
@@ -401,5 +404,4 @@ def distilled(changed: Any, texts: Texts, wanted: torch.Tensor, seconds: float) 
             loss.backward()
         optimiser.step()
         steps += 1
-    print(f"{steps} steps of distillation", flush=True)
-    return changed.to(kind)
+    return changed.to(kind), steps

@@ -197,9 +197,9 @@ class Bench:
             projections = bottom_up(self.model, self.calibration, self.choose(row))
         else:
             projections = as_they_are(self.model, self.kept(row))
-        changed = built(self.model, projections)
+        changed, steps = built(self.model, projections), 0
         if row.distilled:
-            changed = distilled(changed.requires_grad_(True), *self.goals, row.distilled)
+            changed, steps = distilled(changed.requires_grad_(True), *self.goals, row.distilled)
         change = 100 * (self.ranked(changed) - self.whole)
         kept = [sorted({int(column) // minilm.HEAD_DIM for column in each.columns}) for each in projections]
         found = {
@@ -207,12 +207,15 @@ class Bench:
             "kept": kept,
             "change": float(change.mean()),
             "half_width": float(1.96 * change.std(ddof=1) / np.sqrt(len(change))),
+            "steps": steps,
             "processor_seconds": time.process_time() - started,
             "seconds": time.monotonic() - began,
         }
         self.note(rows=[*self.found["rows"], found])
         shares = " ".join(str(len(heads)) for heads in kept)
-        print(f"{row} ({shares}): {found['change']:+.2f} ± {found['half_width']:.2f}", flush=True)
+        print(
+            f"{row} ({shares}): {found['change']:+.2f} ± {found['half_width']:.2f}, {steps} steps", flush=True
+        )
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ from quoted_shape import (
 )
 from quoted_speed import engine, growth_chart, peers, vit
 from quoted_theory import built, collisions, constructions, density, heads_needed, rates
-from quoted_trained import minilm, minilm_shares, minilm_way
+from quoted_trained import minilm, minilm_cuda, minilm_shares, minilm_way
 from quoting import ROOT, read_json
 
 from headcount.report.collisions_chart import collisions_chart
@@ -68,7 +68,7 @@ QUOTES: dict[str, Callable[[], str]] = {
         quote.__name__: quote
         for quote in (laws, beyond, at_the_limit, exceptions, unreached, shapes, deep_collisions)
     },
-    **{quote.__name__: quote for quote in (minilm, minilm_way, minilm_shares)},
+    **{quote.__name__: quote for quote in (minilm, minilm_way, minilm_cuda, minilm_shares)},
     **{quote.__name__: quote for quote in (grouping, planted_heads, promise)},
     **{
         quote.__name__: quote

@@ -41,10 +41,11 @@ def minilm_distilled() -> str:
     cells = {
         (row["removed"], row["method"]): f"{row['change']:.2f} ± {row['half_width']:.2f}" for row in rows
     }
-    removed = sorted({row["removed"] for row in rows})
+    removed, steps = sorted({row["removed"] for row in rows}), [row["steps"] for row in rows]
     lines = [(f"{count} of 72", *(cells.get((count, each), "–") for each in methods)) for count in removed]
     return (
-        f"{table(('removed', *methods), lines)}\n\nAfter {rows[0]['distilled']:.0f} s of distillation each."
+        f"{table(('removed', *methods), lines)}\n\nAfter {rows[0]['distilled']:.0f} s of distillation each, "
+        f"{min(steps):,} to {max(steps):,} steps."
     )
 
 

@@ -63,6 +63,17 @@ def minilm_way() -> str:
     return f"> {found['sentence']}\n\n{table(columns, rows)}\n\n{ends}\n\n{gains}".rstrip()
 
 
+def minilm_cuda() -> str:
+    """How long an inspection takes on a GPU."""
+    if not (RESULTS / "inspect-minilm-cuda.json").exists():
+        return NOT_RUN
+    found = read_json("inspect-minilm-cuda.json")
+    return (
+        f"On {found['machine']} an inspection of {found['texts']:,} texts takes {found['seconds']:.0f} s "
+        f"(`inspect_minilm.py --device cuda`)."
+    )
+
+
 def minilm_shares() -> str:
     """How many heads each layer keeps."""
     if not (RESULTS / "trained-minilm.json").exists():

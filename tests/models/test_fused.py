@@ -1,11 +1,22 @@
 """The kernels for a GPU, interpreted: the same averages and the same gradient as without them."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from headcount.models.batches import Launch, averages
+from headcount.models.architecture import Architecture
+from headcount.models.batches import (
+    MAX_FEATURES,
+    MAX_HEADS,
+    MAX_INPUTS,
+    MAX_TOKENS,
+    Launch,
+    averages,
+    launch_of,
+)
 from headcount.models.fused import fused_averages
 
 INTERPRETED = Launch(sequences=4, interpret=True)
@@ -14,7 +25,9 @@ INTERPRETED = Launch(sequences=4, interpret=True)
 @pytest.mark.parametrize("placed", [False, True])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(
-    ("features", "inputs", "heads", "sequences", "length"), [(6, 4, 3, 8, 7), (4, 2, 1, 5, 4)]
+    ("features", "inputs", "heads", "sequences", "length"),
+    [(6, 4, 3, 8, 7), (4, 2, 1, 5, 4), (5, 3, 2, 6, 70), (4, 12, 5, 4, 40)],
+    ids=["small", "no loops", "two chunks of tokens", "many sums, so half as many tokens"],
 )
 def test_the_kernels_agree_with_the_reference(features, inputs, heads, sequences, length, placed, masked):
     """In double precision, with sizes that are no powers of two and sequences that do not go round."""
@@ -54,4 +67,22 @@ def test_the_kernels_can_be_lowered_for_a_gpu():
 
     shapes = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((2, 32, 5), (2, 4, 32), (2, 16, 5, 128))]
     lowered = jax.jit(jax.vmap(gradient)).trace(*shapes).lower(lowering_platforms=("cuda",))
-    assert lowered.as_text().count("custom_call") >= 2
+    assert lowered.as_text().count("custom_call") >= 3
+
+
+SMALL = Architecture(token_dim=4, heads=4, head_dim=8)
+
+
+def test_kernels_run_where_the_shape_fits_them():
+    assert launch_of(SMALL, 128) == Launch()
+    too_large = [
+        {"heads": MAX_HEADS + 1},
+        {"token_dim": MAX_INPUTS},
+        {"encoder_hidden": (MAX_FEATURES + 1,)},
+        {"encoder_hidden": (8, 8)},
+        {"encoder_activation": "tanh"},
+        {"precision": "tensorfloat32"},
+        {"layers": 2},
+    ]
+    assert all(launch_of(replace(SMALL, **change), 128) is None for change in too_large)
+    assert launch_of(SMALL, MAX_TOKENS + 1) is None
