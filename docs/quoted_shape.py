@@ -12,7 +12,7 @@ from quoting import NOT_RUN, RESULTS, read_json, table, verdict_table
 from headcount.report.map_panel import MapPanel
 from headcount.reproduce.item import MAPS
 from headcount.reproduce.maps.cell import LENGTH, WIDTH
-from headcount.reproduce.maps.judging import LEARNT, Law, agreement, place
+from headcount.reproduce.maps.judging import LEARNT, Law, agreement
 from headcount.reproduce.page import columns, written
 from headcount.reproduce.recipe import FULL
 from headcount.results.numbers import scientific
@@ -105,7 +105,7 @@ def beyond() -> str:
     """
     rows = []
     for law, cells in cells_by_law():
-        chosen = with_typical(law, cells, 1)
+        chosen = at_distance(law, cells, 1)
         if chosen.empty:
             continue
         sharp = chosen["verdict"].isin(("not learnt",)).all()
@@ -126,7 +126,7 @@ def at_the_limit() -> str:
     """Cells with just the D that the law grants: how many were learnt by the best member, and the median."""
     rows = []
     for law, cells in cells_by_law():
-        chosen = with_typical(law, cells, 0)
+        chosen = at_distance(law, cells, 0)
         chosen = chosen[chosen["verdict"] != "not judged"]
         if len(chosen):
             learnt = [sum(chosen[column] < LEARNT) for column in ("p", "typical")]
@@ -164,14 +164,10 @@ def against(law: Law, cells: pd.DataFrame) -> Iterator[tuple[object, ...]]:
             yield row["cell"], granted, row["verdict"], f"{row['p']:.2f}"
 
 
-def with_typical(law: Law, cells: pd.DataFrame, above: int) -> pd.DataFrame:
-    """The cells with so many D more than the law grants, their kind, and the p of a median member."""
+def at_distance(law: Law, cells: pd.DataFrame, above: int) -> pd.DataFrame:
+    """The cells with so many D more than the law grants, and their kind."""
     rows = [
-        {
-            **row,
-            "kind": KINDS.get(row["family"].rpartition(", ")[2], "sums"),
-            "typical": place(row["median"], row["enough"], 1.0 if row["dimension"] == 1 else row["too_few"]),
-        }
+        {**row, "kind": KINDS.get(row["family"].rpartition(", ")[2], "sums")}
         for row in cells.to_dict(orient="records")
         if row["dimension"] == row["predicted"][law.rival] + above
     ]

@@ -58,14 +58,16 @@ class LayerWork:
 class Capacity:
     """The largest D of a shape.
 
-    - `constructed`: that weights are built for here, to any error and for any F_0 and f_i; at the length that
-      was asked for, else at any or where `law` says from which. More may exist: with positions and many
-      layers, in decoders that see them, and with few key-value numbers for sums or for f_i that depend on
-      each other.
-    - `trained`: that members of such a shape learnt in the maps, or would by the law that the maps follow.
-      With sparse attention it may be more than `constructed`.
+    - `constructed`: that weights with heads of this size are built for here, to any error and for any F_0 and
+      f_i; at the length that was asked for, else at any or where `law` says from which. More may exist: with
+      positions and many layers, in decoders that see them, and with few key-value numbers for sums or for f_i
+      that depend on each other. One head that holds a whole sequence in its numbers, n >= T·d, with positions
+      and a readout of several layers, reaches any D (`memorise`): d is not known here.
+    - `trained`: that members of such a shape learnt in the maps, for sums, or would by the law that the maps
+      follow. With sparse attention, or few key-value numbers, it may be more than `constructed`.
     - `law`: which law binds, as a formula with its number.
-    - `behind_constructed`, `behind_trained`: what stands behind each number.
+    - `behind_constructed`, `behind_trained`: what stands behind each number. One layer with D heads is the
+      paper's theorem (proven).
     """
 
     constructed: int
@@ -76,7 +78,7 @@ class Capacity:
 
     def __str__(self) -> str:
         return (
-            f"D <= {self.constructed} ({self.behind_constructed}), trained up to {self.trained} "
+            f"weights for D up to {self.constructed} ({self.behind_constructed}), trained up to {self.trained} "
             f"({self.behind_trained}): {self.law}"
         )
 
@@ -220,7 +222,7 @@ def capacity(
     blind, law = _blind(shape)
     trained = _trained(shape)
     if trained > blind:
-        more = f"h·⌊(L - 1) / {shape.relays}⌋, for which no weights are built"
+        more = f"h·⌊(L - 1) / {shape.relays}⌋, for which no weights are built" if shape.sparse else "for sums"
         law += f", and {trained - blind} more in training: {more}"
     constructed, law = max((blind, law), _with_positions(shape), key=lambda found: found[0])
     proven: Evidence = "proven" if layers == 1 and constructed == heads == shape.kv_heads else "constructed"
@@ -230,7 +232,17 @@ def capacity(
 def _trained(shape: Shape) -> int:
     """The largest D by the law that the maps follow."""
     read, _ = _blind(shape)
+    if shape.layers > 1 and shape.reading == "last" and shape.gathers:
+        sums = sums_in_two_layers(shape.heads, shape.numbers, shape.reading)
+        fits = shape.width is None or sums + shape.heads + 2 <= shape.width
+        return max(read, sums) if fits else read
     return read + _relayed(shape, read)
+
+
+def sums_in_two_layers(heads: int, numbers: int, reading: Reading) -> int:
+    """What two layers learn where F_0 is a sum: what was gathered is added to what is read, in one number."""
+    first = min(2 * heads, numbers) if reading == "every" else min(heads, numbers)
+    return first + min(heads, numbers)
 
 
 def _relayed(shape: Shape, read: int) -> int:
@@ -256,7 +268,7 @@ def _is_mapped(shape: Shape, trained: int) -> bool:
     most = MAPPED_HEADS.get((shape.reading, shape.mask), ())
     if trained > MAPPED_DIMENSION or shape.layers > len(most) or shape.heads > most[shape.layers - 1]:
         return False
-    shared = shape.kv_heads != shape.heads
+    shared = shape.kv_heads != shape.heads or trained > _blind(shape)[0]
     if shape.positions or shape.feedforward:
         heads = MAPPED_SIGHTED[shape.reading] if shape.positions else MAPPED_BY_CONTENT[shape.reading]
         with_network = shape.reading != "last token" or not shape.feedforward

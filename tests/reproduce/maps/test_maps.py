@@ -159,13 +159,14 @@ def test_the_capacity_of_a_shape_is_what_the_committed_maps_show():
     """
     table = pd.concat(committed(name) for name in MAPS if len(committed(name)))
     clear = table[table["verdict"].isin(("learnt", "not learnt"))]
-    followed = clear[clear["family"].str.match(r"(one layer|every|last|decoder)(,|$)")]
+    followed = clear[clear["family"].str.match(r"(one layer|every|last|decoder|two layers)(,|$)")]
     assert len(followed) > 100
     otherwise = []
     for row in followed.to_dict(orient="records"):
         shape = {name: row[name] for name in ("layers", "heads", "kv_heads", "head_dim", "width")}
         decoder = row["family"].startswith("decoder")
-        reading = "last token" if decoder else "last" if row["family"].startswith("last") else "every"
+        last = row["family"].startswith("last") or row["family"] == "two layers, last"
+        reading = "last token" if decoder else "last" if last else "every"
         found = capacity(**shape, reading=reading, mask="causal" if decoder else "full")
         if (row["dimension"] <= found.trained) != (row["verdict"] == "learnt"):
             otherwise.append((row["cell"], round(row["p"], 2)))

@@ -49,14 +49,20 @@ def word(p: float) -> Word:
 
 
 def judged(frame: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
-    """One row per cell that has members: its errors, those of its references, p and the verdict."""
+    """One row per cell that has members: its errors, those of its references, p and the verdict.
+
+    `typical` is p of the median member, held against the median ones of the references.
+    """
     members = {str(name): rows for name, rows in finished(frame).groupby("variant")}
     rows = []
     for cell in cells:
         if cell.name not in members:
             continue
         own, enough, too_few = _apart(cell, members)
-        p = place(_lowest(own), _lowest(enough), 1.0 if cell.dimension == 1 else _lowest(too_few))
+        p, typical = (
+            place(of(own), of(enough), 1.0 if cell.dimension == 1 else of(too_few))
+            for of in (_lowest, _median)
+        )
         errors = members[cell.name]["test_error"]
         rows.append(
             {
@@ -78,6 +84,7 @@ def judged(frame: pd.DataFrame, cells: Iterable[Cell]) -> pd.DataFrame:
                 "enough": _lowest(enough),
                 "too_few": _lowest(too_few),
                 "p": p,
+                "typical": typical,
                 "verdict": word(p),
                 "predicted": dict(cell.predicted),
             }
@@ -135,6 +142,10 @@ def _apart(
 
 def _lowest(members: pd.DataFrame | None) -> float:
     return np.nan if members is None or members.empty else float(members["test_error"].min())
+
+
+def _median(members: pd.DataFrame | None) -> float:
+    return np.nan if members is None or members.empty else float(members["test_error"].median())
 
 
 def _of_cells(law: Law, cells: pd.DataFrame, claim: str, *, within: bool) -> Verdict:

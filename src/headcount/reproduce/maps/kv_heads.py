@@ -14,11 +14,12 @@ from headcount.reproduce.maps.item import map_item
 from headcount.reproduce.maps.judging import Law
 from headcount.reproduce.recipe import Recipe
 from headcount.theory.plan import divisors
-from headcount.theory.shape import Reading, capacity
+from headcount.theory.shape import Reading, capacity, sums_in_two_layers
 from headcount.trials.task_choice import TaskChoice
 
 DIMENSIONS = (2, 3, 4, 6, 8)
 TOKEN_DIM = 8
+FEW_NUMBERS = ((2, 1, 1), (3, 1, 2))  # where numbers bind for sums too, and not heads
 QUERIES, NUMBERS, SPANS = "h", "min(h, kv·n)", "h and shares of the span"
 SCHEDULE, SUMS = "schedule", "schedule for sums"
 
@@ -94,15 +95,18 @@ def stacked_cells() -> list[Cell]:
     """Law 7: two layers whose query heads share few numbers, around what the schedules grant."""
     cells = []
     shapes: tuple[tuple[Reading, tuple[tuple[int, int, int], ...]], ...] = (
-        ("every", ((1, 1, 1), (1, 1, 2), (2, 1, 2), (2, 1, 3), (2, 1, 4), (2, 2, 1), (2, 2, 2))),
-        ("last", ((1, 1, 1), (1, 1, 2), (2, 1, 2), (2, 1, 3), (2, 1, 4), (2, 2, 1))),
+        (
+            "every",
+            ((1, 1, 1), (1, 1, 2), (2, 1, 2), (2, 1, 3), (2, 1, 4), (2, 2, 1), (2, 2, 2), *FEW_NUMBERS),
+        ),
+        ("last", ((1, 1, 1), (1, 1, 2), (2, 1, 2), (2, 1, 3), (2, 1, 4), (2, 2, 1), *FEW_NUMBERS)),
     )
     for reading, sizes in shapes:
         for heads, kv_heads, head_dim in sizes:
             granted = capacity(
                 layers=2, heads=heads, kv_heads=kv_heads, head_dim=head_dim, reading=reading
             ).constructed
-            sums = for_sums(heads, kv_heads * head_dim, reading)
+            sums = sums_in_two_layers(heads, kv_heads * head_dim, reading)
             laws = (
                 (SCHEDULE, granted),
                 (SUMS, sums),
@@ -139,12 +143,6 @@ def frontier_cells() -> list[Cell]:
             if cell.family in families
         ),
     ]
-
-
-def for_sums(heads: int, numbers: int, reading: Reading) -> int:
-    """What two layers reach where F_0 is a sum: what was gathered is added to what is read, in one number."""
-    first = min(2 * heads, numbers) if reading == "every" else min(heads, numbers)
-    return first + min(heads, numbers)
 
 
 def cells(recipe: Recipe) -> dict[str, Cell]:
