@@ -78,8 +78,8 @@ class Capacity:
 
     def __str__(self) -> str:
         return (
-            f"weights for D up to {self.constructed} ({self.behind_constructed}), trained up to {self.trained} "
-            f"({self.behind_trained}): {self.law}"
+            f"weights for D up to {self.constructed} ({self.behind_constructed}), "
+            f"trained up to {self.trained} ({self.behind_trained}): {self.law}"
         )
 
 
