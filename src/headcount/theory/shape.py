@@ -391,7 +391,7 @@ def numbers_of_stream(shape: Shape, dimension: int) -> int:
 
 def _held(shape: Shape, reached: int, needed: Callable[[int], int]) -> int:
     """The largest D, of those up to `reached`, whose numbers fit into the stream."""
-    if shape.width is None:
+    if shape.width is None or needed(reached) <= shape.width:
         return reached
     return bisect_left(range(1, reached + 1), shape.width + 1, key=needed)
 
