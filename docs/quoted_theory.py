@@ -8,7 +8,7 @@ from headcount.results.numbers import scientific
 from headcount.theory.plan import LAYERS, heads_by_layers
 
 MARKS = {
-    "~": "~ guessed: no such shape was trained",
+    "~": "~ guessed: neither such a shape nor a smaller one was trained for this D",
     "(": "in brackets: fewer heads, for which weights exist",
     "–": "–: no such shape is known",
 }

@@ -52,10 +52,11 @@ def test_the_first_line_is_the_answer_and_all_fits_80_columns(answered):
     assert shown.startswith("D = 4 takes 4 heads in 1 layer, 2 heads in 2 layers or 1 head in 4 layers.\n")
     assert max(map(len, shown.splitlines())) <= 80
     words = " ".join(shown.split())
-    assert "constructed: weights exist." in words and "trained: what the best of" in words
+    assert "constructed: weights exist;" in words and "trained: the best of a few" in words
     (depth,) = plan(4, layers=[2])
     cost = depth.trained.costs
-    assert re.search(rf"2 × 2 × 1 × 64 +{cost.parameters:,} +{cost.multiply_adds:,} +{cost.cache:,} ", shown)
+    assert re.search(r"2 × 2 × 1 × 64 +constructed +trained +\(2L - 1\)·h = 6 ", shown)
+    assert re.search(rf"2 × 2 × 1 × 64 +{cost.parameters:,} +{cost.multiply_adds:,} +{cost.cache:,}\n", shown)
 
 
 @pytest.mark.parametrize("line", ["4", "--dimension 4", "sure", "sure/estimate.json"])
@@ -70,7 +71,9 @@ def test_width_layers_and_decoder_are_kept_to(answered):
     found = json.loads(answered("6 --width 96 --layers 3 --decoder --json"))
     (shape,) = found["shapes"]
     (depth,) = plan(6, layers=[3], family=Family(width=96, decoder=True))
-    assert shape == depth.trained.to_json() and (shape["width"], shape["layers"]) == (96, 3)
+    assert shape.items() >= depth.trained.to_json().items()
+    assert (shape["weights"], shape["training"]) == ("constructed", "guessed; trained with kv = 2")
+    assert (shape["width"], shape["layers"]) == (96, 3)
     assert shape["heads"] * shape["head_dim"] == 96 and found["decoder"]
     assert "decoder, read at its last token" in " ".join(answered("6 --decoder").split()).lower()
 
@@ -109,8 +112,10 @@ def test_where_key_value_numbers_decide_it_is_said_that_some_tasks_need_fewer(an
 def test_a_config_alone_is_told_what_it_reaches(answered):
     shown = answered("--config config.json")
     reach = capacity(layers=12, heads=12, head_dim=64, positions=True, feedforward=True, width=768)
-    assert f"weights exist for D up to {reach.constructed}." in " ".join(shown.split())
-    assert f"would reach D = {reach.trained} (a guess by extrapolation)" in " ".join(shown.split())
+    assert " ".join(shown.split()).startswith(
+        f"Weights exist for D up to {reach.constructed}. No such shape was trained; the maps end at 4 layers "
+        f"and D = 10. The same law would give {reach.trained}. shape "
+    )
     assert "109,482,240 (BertModel of transformers)" in shown
     assert max(map(len, shown.splitlines())) <= 80
     found = json.loads(answered("--config . --json"))
@@ -145,7 +150,7 @@ NAMED = ("see a window of", "Tokens see", "the encoder alone")
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"attention_window": [512] * 12}, f"In all its 12 layers tokens see a window of 512 {IN_FULL}"),
+        ({"attention_window": [512] * 12}, f"In each of its 12 layers tokens see a window of 512 {IN_FULL}"),
         (
             {"local_attention": 128, "global_attn_every_n_layers": 3},
             f"In 8 of its 12 layers tokens see a window of 128 {IN_FULL}",
@@ -164,6 +169,61 @@ def test_a_window_and_a_decoder_besides_are_named(answered, changes, said):
     shown = " ".join(answered("--config config.json").split())
     assert said in shown
     assert [part for part in NAMED if part in shown] == [part for part in NAMED if part in said]
+
+
+def test_with_windows_the_numbers_are_those_of_full_attention_and_a_guess(answered):
+    small = {"model_type": "longformer", "num_hidden_layers": 2, "num_attention_heads": 1, "hidden_size": 64}
+    Path("config.json").write_text(json.dumps({**small, "attention_window": [4, 4]}))
+    shown = " ".join(answered("--config config.json").split())
+    assert "With full attention the best trained models of such a shape reached D = 3; none was" in shown
+    assert "trained (guessed) D = 3" in shown
+    assert json.loads(answered("--config config.json --json"))["reached"]["behind_trained"] == "guessed"
+    assert {shape["training"] for shape in json.loads(answered("2 --config . --json"))["shapes"]} == {
+        "guessed"
+    }
+    Path("config.json").write_text(json.dumps(small))
+    shown = " ".join(answered("--config config.json").split())
+    assert "The best trained models of such a shape reached D = 3." in shown and "(guessed)" not in shown
+
+
+def test_a_config_that_does_not_say_how_it_is_read_is_taken_for_an_encoder_aloud(answered):
+    said = "This model is taken for an encoder; --decoder if it is not."
+    Path("config.json").write_text(json.dumps({**BERT, "model_type": "new"}))
+    for option, expected in (("", True), ("--decoder", False), ("--encoder", False)):
+        assert (said in " ".join(answered(f"--config . {option}").split())) == expected
+    for changes in ({}, {"architectures": ["NewForMaskedLM"]}, {"architectures": ["NewForCausalLM"]}):
+        Path("config.json").write_text(
+            json.dumps({**BERT, "model_type": (changes and "new") or "bert", **changes})
+        )
+        assert said not in " ".join(answered("--config .").split())
+
+
+def test_parameters_that_are_not_counted_are_named(answered):
+    for changes, said in (
+        ({"model_type": "modernbert"}, "parameters of model_type 'modernbert' are not counted"),
+        ({"model_type": None}, "others are not counted without a model_type"),
+        ({"vocab_size": None}, "for others the config leaves out a number"),
+    ):
+        Path("config.json").write_text(json.dumps({**BERT, **changes}))
+        shown = " ".join(answered("--config .").split())
+        assert f"84,980,736 in attention and feed-forward; {said}" in shown and "None" not in shown
+
+
+def test_encoders_without_absolute_positions_and_joint_keys_are_named(answered):
+    taken = "The weights take absolute positions or none; this model has relative or rotary ones"
+    for changes, said in (
+        ({"model_type": "modernbert"}, f"{taken}. The weights are"),
+        (
+            {"rope_theta": 1e4, "num_hidden_layers": 2},
+            f"{taken}. Without positions they exist for D up to 36.",
+        ),
+        ({"position_embedding_type": "relative_key"}, taken),
+        ({"kv_lora_rank": 512}, "Its keys and values pass through 512 numbers per token"),
+    ):
+        Path("config.json").write_text(json.dumps({**BERT, **changes}))
+        assert said in " ".join(answered("--config .").split())
+    Path("config.json").write_text(json.dumps(BERT))
+    assert taken not in " ".join(answered("--config .").split())
 
 
 def test_a_decoder_and_an_encoder_are_told_apart(answered):

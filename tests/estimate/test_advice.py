@@ -37,10 +37,17 @@ def test_every_cell_is_the_count_of_the_plan_and_divides_the_width(dimension, d_
 
 def test_one_layer_takes_the_recommendation_and_the_notes_say_why():
     advice = advice_of(of(3, recommended=5))
-    assert advice.rows[0][1:] == ("num_heads=5", "num_heads=5 ~") and advice.rows[1][2] == "num_heads=2"
+    assert advice.rows[0][1:] == ("num_heads=5", "num_heads=5") and advice.rows[1][2] == "num_heads=2"
     assert any("clearly lower than with D = 3" in note for note in advice.notes)
-    assert "~ guessed: no such shape was trained." in advice.notes
+    assert not any("guessed" in note for note in advice.notes)  # three layers of one head were trained
     assert advice_of(of(3, recommended=5, d_model=512)).rows[0][1] == "num_heads=8"
+
+
+def test_a_mark_is_for_what_no_smaller_shape_was_trained_for():
+    advice = advice_of(of(8))
+    assert [row[1] for row in advice.rows] == [f"num_heads={n}" for n in ("8", "3", "2", "1 ~", "1 ~")]
+    assert [row[2] for row in advice.rows] == [f"num_heads={n}" for n in ("8", "4 ~", "2 ~", "2 ~", "1 ~")]
+    assert advice.notes[-1].startswith("~ guessed: neither such a shape nor a smaller one")
 
 
 def test_the_same_number_at_every_depth_is_a_sentence():

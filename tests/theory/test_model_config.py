@@ -67,6 +67,12 @@ def test_grouped_heads_their_size_and_the_window_are_read():
     assert model_config({**falcon, "num_hidden_layers": 2}).kv_heads == 1
 
 
+def test_what_a_head_passes_on_is_the_size_of_its_values():
+    latent = {"model_type": "deepseek_v3", "head_dim": 64, "v_head_dim": 128, "kv_lora_rank": 512}
+    found = model_config({**BERT, **latent})
+    assert (found.head_dim, found.latent, found.decoder) == (128, 512, True)
+
+
 FULL, SLIDING = "full_attention", "sliding_attention"
 
 
@@ -103,7 +109,8 @@ def test_of_an_encoder_with_a_decoder_the_encoder_is_described():
 def test_an_unknown_kind_has_a_shape_but_no_count():
     found = model_config({**BERT, "model_type": "new"})
     assert found.parameters is None and found.counted_as is None and found.heads == 12
-    assert not found.decoder
+    assert not found.decoder and not found.reading_known and model_config(BERT).reading_known
+    assert model_config({**BERT, "model_type": None}).kind == "unknown"
     assert model_config({**BERT, "architectures": ["NewForCausalLM"]}).decoder
     assert model_config({key: BERT[key] for key in BERT if key != "vocab_size"}).parameters is None
 

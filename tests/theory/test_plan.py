@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from interpreted import steps
 
 from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
 from headcount.models.transformer import Transformer
+from headcount.theory.mapped import behind
 from headcount.theory.plan import (
     LAYERS,
     Family,
@@ -18,9 +20,10 @@ from headcount.theory.plan import (
     costs,
     divisors,
     heads_by_layers,
+    in_a_sentence,
     plan,
 )
-from headcount.theory.shape import Capacity, Shape, capacity
+from headcount.theory.shape import Shape, capacity
 
 sizes = st.integers(1, 12)
 families = st.builds(
@@ -35,14 +38,14 @@ families = st.builds(
 @given(dimension=st.integers(1, 24), layers=st.integers(1, 5), family=families)
 def test_a_planned_shape_is_the_smallest_that_reaches_d(dimension, layers, family):
     (depth,) = plan(dimension, layers=[layers], family=family)
-    for behind in ("trained", "constructed"):
-        found, split = getattr(depth, behind), family.width is not None and family.head_dim is None
+    for name in ("trained", "constructed"):
+        found, split = getattr(depth, name), family.width is not None and family.head_dim is None
         possible = [
             shape
             for heads in range(1, (family.width if split else dimension) + 1)
             if not split or family.width % heads == 0
             for shape in [family.shape(layers, heads, kv) for kv in divisors(heads)]
-            if getattr(capacity(**asdict(shape)), behind) >= dimension
+            if getattr(capacity(**asdict(shape)), name) >= dimension
         ]
         expected = min(possible, key=lambda shape: (shape.heads, shape.kv_heads), default=None)
         assert (found and found.shape) == expected
@@ -135,16 +138,61 @@ def test_impossible_questions_are_refused(dimension, options, fragment):
         Family(width=0)
 
 
-def test_how_sure_names_what_training_reached():
-    def shape(constructed, trained, behind_constructed, behind_trained):
-        reach = Capacity(constructed, trained, "L·h", behind_constructed, behind_trained)
-        own = Shape(1, 1, 1, 1)
-        return SizedShape(own, 1, 0, reach, costs(own, width=1, feedforward=0))
+def sized(*sizes, dimension=None, **more):
+    shape = Shape(*sizes)
+    reach = replace(capacity(**vars(shape)), **(dimension or {}))
+    return SizedShape(shape, 64, 0, reach, costs(shape, width=64, feedforward=0), **more)
 
-    assert shape(4, 4, "proven", "mapped").how_sure(4) == "proven, trained"
-    assert shape(9, 9, "constructed", "guessed").how_sure(4) == "guessed"
-    assert shape(9, 3, "constructed", "mapped").how_sure(4) == "constructed, trained up to 3"
-    assert shape(9, 3, "constructed", "guessed").how_sure(4) == "constructed, trained up to 3 (guessed)"
+
+def test_how_sure_a_shape_is_depends_on_the_d_that_is_asked_for():
+    one_layer = sized(1, 4, 4, 8)
+    assert (one_layer.weights(4), one_layer.training(4)) == ("proven", "trained")
+    assert (one_layer.weights(3), one_layer.training(3)) == ("constructed", "trained")
+    deep = sized(12, 1, 1, 64)
+    assert [deep.training(dimension) for dimension in (1, 7, 8, 23)] == ["trained"] * 2 + ["guessed"] * 2
+    assert deep.guessed
+    assert sized(12, 1, 1, 64, windowed=True).training(1) == "guessed"
+    assert sized(2, 1, 1, 8, dimension={"constructed": 9}).training(9) == "up to D = 3"
+    assert sized(12, 12, 12, 8, dimension={"trained": 99}).training(300) == "up to D = 99, guessed"
+
+
+def test_a_guess_with_few_key_value_heads_names_those_that_were_trained():
+    assert sized(2, 3, 1, 64).training(8) == "guessed; trained with kv = 3"
+    assert sized(2, 2, 1, 64).training(6) == "trained"
+    assert sized(6, 2, 1, 64).training(18) == "guessed"
+
+
+@given(layers=st.integers(1, 8), heads=st.integers(1, 13), dimension=st.integers(1, 12), causal=st.booleans())
+def test_what_a_smaller_shape_learnt_is_no_guess(layers, heads, dimension, causal):
+    read = ("last token", "causal") if causal else ("every", "full")
+    smaller = [
+        reach.trained >= dimension and reach.behind_trained == "mapped"
+        for fewer in range(1, layers + 1)
+        for count in range(1, heads + 1)
+        for reading, mask in [read if fewer > 1 else ("every", "full")]
+        for reach in [capacity(layers=fewer, heads=count, head_dim=64, reading=reading, mask=mask)]
+    ]
+    found = behind(Shape(layers, heads, heads, 64, *read), dimension)
+    assert (found == "mapped") == any(smaller)
+
+
+def test_one_layer_read_at_its_last_token_is_one_layer():
+    decoder = Shape(1, 4, 4, 64, "last token", "causal")
+    assert behind(decoder, 4) == behind(Shape(1, 4, 4, 64), 4) == "mapped"
+
+
+def test_a_width_that_heads_must_divide_is_named_where_it_costs_heads():
+    thirteen, twelve = Family(width=13), Family(width=12)
+    said = in_a_sentence(4, plan(4, family=thirteen), family=thirteen)
+    assert said == "D = 4 takes 13 heads in 1 layer or 1 head in 4 layers (heads must divide the width, 13)."
+    assert "divide" not in in_a_sentence(4, plan(4, family=twelve), family=twelve)
+    (depth,) = plan(4, layers=[6], family=thirteen)
+    assert depth.trained.law(4) == "8 by E = 13"
+
+
+def test_a_plan_is_little_work_whatever_is_asked():
+    deepest = steps(lambda: plan(10_000, layers=[200]))
+    assert deepest <= 3 * steps(lambda: plan(100, layers=[2]))
 
 
 def test_the_heads_of_deeper_models_are_those_of_the_plan():

@@ -7,12 +7,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interpreted import steps
 
 from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
 from headcount.models.positions import visible
 from headcount.theory.bounds import bounds
-from headcount.theory.shape import Shape, capacity, schedule, sums_in_two_layers
+from headcount.theory.shape import (
+    Shape,
+    capacity,
+    numbers_of_stream,
+    relays_of_window,
+    schedule,
+    sums_in_two_layers,
+)
 from headcount.theory.sight import relays
 
 quickly = settings(max_examples=80)
@@ -233,6 +241,36 @@ def most_in_numbers(shape, *, most):
 @given(shapes(most=12))
 def test_the_capacity_is_that_of_trying_one_d_after_the_other(shape):
     assert capacity(**vars(shape)).constructed == most_in_numbers(shape, most=24 * shape.heads)
+
+
+@quickly
+@given(shapes(), st.integers(1, 60))
+def test_the_stream_holds_what_the_schedule_puts_there(shape, dimension):
+    works = schedule(shape, dimension)
+    if works is None or shape.reading == "last token":
+        return
+    gathered = sum(work.gathered for work in works)
+    asked = bool(gathered) + any(work.read for work in works[:-1])
+    assert numbers_of_stream(shape, dimension) == dimension + gathered + asked
+
+
+@given(st.integers(1, 40), st.integers(1, 45), st.integers(0, 3), st.integers(1, 40))
+def test_a_window_passes_on_as_far_as_walking_through_the_layers_says(length, window, global_tokens, most):
+    found = relays_of_window(length, window=window, global_tokens=global_tokens)
+    tried = relays(length, most=most, window=window, global_tokens=global_tokens)
+    assert tried == (found if found <= most else None)
+
+
+@pytest.mark.parametrize("reading", ["last", "every", "last token"])
+def test_large_shapes_are_no_more_work_than_small_ones(reading):
+    def work(size, **more):
+        sizes = {"layers": size, "heads": size, "head_dim": size}
+        return steps(lambda: capacity(**sizes, reading=reading, **more))
+
+    assert work(10_000) <= 1.1 * work(10)
+    assert work(10_000, width=10**6) <= 10 * work(10, width=20)  # a bisection
+    if reading != "last token":
+        assert work(1000, window=3, length=2048) <= 1.1 * work(10, window=3, length=9)
 
 
 def test_the_largest_shape_that_is_allowed_is_answered():

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headcount.theory.plan_answer import PlanAnswer
 
 ESTIMATE = "estimate.json"
+NUMBERS = "L × h × kv × n"
 SHAPE = (
     "L layers × h heads × kv key-value heads × n numbers per head. Parameters, and multiply-adds per token, "
     "of attention and feed-forward; each token in view adds 2·L·h·n. Cache: numbers per token."
@@ -116,7 +117,8 @@ def _answer(
         family = model.family(decoder=decoder)
     usual = LAYERS if model is None else (model.layers,)
     depths = () if dimension is None else planned(dimension, layers=layers or usual, family=family)
-    return PlanAnswer(dimension, family, depths, model)
+    taken = model is not None and decoder is None and not model.reading_known
+    return PlanAnswer(dimension, family, depths, model, taken_for_encoder=taken)
 
 
 def _dimension(task: str | None, dimension: int | None) -> int | None:
@@ -166,21 +168,29 @@ def _show(answer: "PlanAnswer") -> None:
         show_table(("", " "), answer.about_model(), texts=("", " "), header=False)
         print()
     if answer.shapes:
-        columns = ("L × h × kv × n", "parameters", "mult-adds", "cache", "by which law; how sure")
-        assert answer.dimension is not None, "shapes are for a D"
-        rows = [
-            (
-                str(each),
-                f"{each.costs.parameters:,}",
-                f"{each.costs.multiply_adds:,}",
-                f"{each.costs.cache:,}",
-                f"{each.law(answer.dimension)}; {each.how_sure(answer.dimension)}",
-            )
-            for each in answer.shapes
-        ]
-        show_table(columns, rows, texts=columns[-1:])
-        show_lines([SHAPE])
+        _show_shapes(answer)
     show_lines([*answer.notes, EXPLAINED])
+
+
+def _show_shapes(answer: "PlanAnswer") -> None:
+    """How sure each shape is, and below what it costs."""
+    from headcount.commands.tables import show_lines, show_table
+
+    assert answer.dimension is not None, "shapes are for a D"
+    columns = (NUMBERS, "weights", "training", "largest D, by law")
+    rows = [
+        (str(each), *(how(answer.dimension) for how in (each.weights, each.training, each.law)))
+        for each in answer.shapes
+    ]
+    show_table(columns, rows, texts=columns[1:])
+    print()
+    costs = [
+        (str(each), f"{spent.parameters:,}", f"{spent.multiply_adds:,}", f"{spent.cache:,}")
+        for each in answer.shapes
+        for spent in [each.costs]
+    ]
+    show_table((NUMBERS, "parameters", "multiply-adds", "cache"), costs)
+    show_lines([SHAPE])
 
 
 def _command() -> str:

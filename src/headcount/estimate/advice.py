@@ -87,5 +87,5 @@ def _notes(found: Estimate, cells: list[tuple[str, ...]]) -> tuple[str, ...]:
     else:
         notes += _about_width(found.recommended_heads or 1, d_model)
     if any(GUESSED in cell for row in cells for cell in row):
-        notes.append(f"{GUESSED} guessed: no such shape was trained.")
+        notes.append(f"{GUESSED} guessed: neither such a shape nor a smaller one was trained for this D.")
     return tuple(notes)

@@ -121,7 +121,12 @@ def _row(found: SizedShape, dimension: int) -> tuple[str, ...]:
     shape, costs = found.shape, found.costs
     numbers = (shape.layers, shape.heads, shape.kv_heads, shape.head_dim, found.width)
     spent = (costs.parameters, costs.multiply_adds, costs.cache)
-    return (*(f"{each:,}" for each in (*numbers, *spent)), found.law(dimension), found.how_sure(dimension))
+    return (
+        *(f"{each:,}" for each in (*numbers, *spent)),
+        found.weights(dimension),
+        found.training(dimension),
+        found.law(dimension),
+    )
 
 
 def _heads(answer: PlanAnswer) -> list[int]:

@@ -11,23 +11,48 @@ from headcount.theory.model_window import window_of
 from headcount.theory.plan import MAX_LAYERS, MAX_WIDTH, Family, SizedShape
 from headcount.validation import check_integer, expected
 
-FILE = "config.json"
+FILE, UNKNOWN = "config.json", "unknown"
 # The names of one number in configs of different kinds; the first that is there and not null counts.
 NAMES = {
     "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers"),
     "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads"),
     "kv_heads": ("num_key_value_heads", "num_kv_heads"),
-    "head_dim": ("head_dim", "d_kv"),
+    "head_dim": ("v_head_dim", "head_dim", "d_kv"),  # what a head passes on counts
     "width": ("hidden_size", "n_embd", "dim", "d_model"),
     "feedforward": ("intermediate_size", "n_inner", "hidden_dim", "d_ff", "ffn_dim", "encoder_ffn_dim"),
+    "latent": ("kv_lora_rank",),
 }
 MAX = {"layers": MAX_LAYERS} | dict.fromkeys(("heads", "kv_heads", "head_dim", "width"), MAX_WIDTH)
 MAX_SIZE = 10**9  # of anything else
 DECODERS = {
-    *("bloom", "codegen", "cohere", "falcon", "gemma", "gemma2", "gemma3_text", "gpt2", "gpt_bigcode"),
+    *(
+        "bloom",
+        "codegen",
+        "cohere",
+        "deepseek_v2",
+        "deepseek_v3",
+        "falcon",
+        "gemma",
+        "gemma2",
+        "gemma3_text",
+        "gpt2",
+        "gpt_bigcode",
+    ),
     *("gpt_neo", "gpt_neox", "gptj", "llama", "mistral", "mixtral", "mpt", "olmo", "olmo2", "openai-gpt"),
     *("opt", "phi", "phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3", "stablelm", "starcoder2"),
 }
+ENCODERS = {
+    *("albert", "beit", "bert", "big_bird", "camembert", "deberta", "deberta-v2", "deit", "dinov2"),
+    *("distilbert", "electra", "ernie", "esm", "longformer", "modernbert", "mpnet", "mt5", "nomic_bert"),
+    *("nystromformer", "rembert", "roberta", "t5", "umt5", "vit", "xlm-roberta", "xlm-roberta-xl"),
+}
+ENCODER_CLASSES = ("ForMaskedLM", "ForPreTraining", "EncoderModel")
+# Kinds with relative or rotary positions, and what such positions are called in configs of others.
+RELATIVE = {"deberta", "deberta-v2", "longt5", "modernbert", "mpnet", "mt5", "nomic_bert", "t5", "umt5"}
+RELATIVE_NAMES = (
+    *("rope_theta", "rope_scaling", "rope_parameters", "global_rope_theta", "rotary_emb_base"),
+    *("relative_attention", "relative_attention_num_buckets", "alibi"),
+)
 DECODER_CLASSES = ("ForCausalLM", "LMHeadModel")
 GATED = {"llama", "mistral", "mixtral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "phi3", "olmo"}
 
@@ -42,6 +67,9 @@ class ModelConfig:
     - `window`: the tokens that a token sees at most in `window_layers` of the layers; None: all of its past,
       or all, in every layer.
     - `encoder_alone`: whether there is a decoder besides the encoder whose sizes these are.
+    - `reading_known`: whether the config says that the model is an encoder or a decoder.
+    - `relative`: whether its positions are relative or rotary.
+    - `latent`: the numbers that keys and values are made from, where there are such.
     """
 
     kind: str
@@ -58,16 +86,22 @@ class ModelConfig:
     encoder_alone: bool = False
     parameters: int | None = None
     counted_as: str | None = None
+    reading_known: bool = True
+    relative: bool = False
+    latent: int | None = None
 
     def family(self, *, decoder: bool | None = None) -> Family:
         """Shapes like this one, with other heads; `decoder` where it is known better."""
+        decoder = self.decoder if decoder is None else decoder
         return Family(
             width=self.width,
             head_dim=self.head_dim,
             feedforward=self.feedforward,
-            decoder=self.decoder if decoder is None else decoder,
+            decoder=decoder,
             whole=True,
             matrices=3 if self.gated else 2,
+            # The last token of a decoder finds all D itself: those within the window of every layer.
+            windowed=self.window is not None and not (decoder and self.window_layers == self.layers),
         )
 
     def sized(self, *, decoder: bool | None = None) -> SizedShape:
@@ -114,7 +148,7 @@ def model_config(raw: dict[str, Any], *, name: str = FILE) -> ModelConfig:
         kv_heads = 1
     if heads % kv_heads:
         raise expected(f"{name}: {_name(raw, 'kv_heads')}", f"a divisor of the {heads} heads", kv_heads)
-    kind = str(raw.get("model_type", "unknown"))
+    kind = str(raw.get("model_type") or UNKNOWN)
     window, window_layers = window_of(raw, kind, layers=layers, name=name)
     found = ModelConfig(
         kind=kind,
@@ -129,6 +163,9 @@ def model_config(raw: dict[str, Any], *, name: str = FILE) -> ModelConfig:
         window=window,
         window_layers=window_layers,
         encoder_alone=raw.get("is_encoder_decoder") is True,
+        reading_known=_is_decoder(raw, kind) or _is_encoder(raw, kind),
+        relative=_is_relative(raw, kind),
+        latent=_found(raw, "latent", name),
     )
     if kind not in COUNTS:
         return found
@@ -142,10 +179,24 @@ def model_config(raw: dict[str, Any], *, name: str = FILE) -> ModelConfig:
 def _is_decoder(raw: dict[str, Any], kind: str) -> bool:
     if raw.get("is_encoder_decoder"):
         return False  # the sizes above are those of its encoder
+    return kind in DECODERS or _is_made_as(raw, DECODER_CLASSES) or raw.get("is_decoder") is True
+
+
+def _is_encoder(raw: dict[str, Any], kind: str) -> bool:
+    return kind in ENCODERS or _is_made_as(raw, ENCODER_CLASSES) or raw.get("is_encoder_decoder") is True
+
+
+def _is_made_as(raw: dict[str, Any], endings: tuple[str, ...]) -> bool:
+    """Whether a class that the config names ends so."""
     classes = raw.get("architectures")
     named = [each for each in classes if isinstance(each, str)] if isinstance(classes, list) else []
-    causal = any(each.endswith(DECODER_CLASSES) for each in named)
-    return kind in DECODERS or causal or raw.get("is_decoder") is True
+    return any(each.endswith(endings) for each in named)
+
+
+def _is_relative(raw: dict[str, Any], kind: str) -> bool:
+    kind_of_positions = str(raw.get("position_embedding_type") or "absolute")
+    named = any(raw.get(name) for name in RELATIVE_NAMES)
+    return kind in RELATIVE or named or kind_of_positions not in ("absolute", "learned", "sinusoidal")
 
 
 def _name(raw: dict[str, Any], field: str) -> str | None:

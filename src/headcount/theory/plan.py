@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from math import isqrt
 from typing import Any, Literal
 
-from headcount.theory.shape import Capacity, Shape, capacity
+from headcount.theory.mapped import behind
+from headcount.theory.shape import LARGEST, Capacity, Evidence, Shape, capacity
 from headcount.validation import check_integer
 
 Behind = Literal["constructed", "trained"]
@@ -26,8 +27,9 @@ FEEDFORWARD = 4  # times the width
 MAX_DIMENSION, MAX_LAYERS, MAX_WIDTH = 10_000, 200, 1_000_000
 
 EXPLAINED = (
-    "constructed: weights exist. trained: what the best of a few trained models of such a shape reached. "
-    "guessed: the same by extrapolation, as no such shape was trained."
+    "constructed: weights exist; proven: and fewer heads need ever more parameters. trained: the best of a "
+    "few models of such a shape, or of a smaller one, learnt that D. guessed: by the law of those, as none "
+    "was trained."
 )
 
 
@@ -82,6 +84,8 @@ class Family:
       sees all of them in every layer.
     - `whole`: tokens see positions and use the feed-forward network, as in a language or vision model.
     - `matrices`: of a feed-forward network; three where it is gated.
+    - `windowed`: tokens see few others in some layers. The numbers are those of full attention all the same,
+      and no model with such windows was trained.
     """
 
     width: int | None = None
@@ -90,6 +94,7 @@ class Family:
     decoder: bool = False
     whole: bool = False
     matrices: int = 2
+    windowed: bool = False
 
     def __post_init__(self) -> None:
         for name in ("width", "head_dim"):
@@ -116,25 +121,45 @@ class Family:
         width = self.width or shape.heads * shape.head_dim
         feedforward = FEEDFORWARD * width if self.feedforward is None else self.feedforward
         cost = costs(shape, width=width, feedforward=feedforward, matrices=self.matrices)
-        return SizedShape(shape, width, feedforward, capacity(**asdict(shape)), cost)
+        reach = capacity(**vars(shape))
+        if self.windowed:
+            reach = replace(reach, behind_trained="guessed")
+        return SizedShape(shape, width, feedforward, reach, cost, windowed=self.windowed)
+
+    @property
+    def splits_width(self) -> bool:
+        """Whether heads share the width in equal parts, so that their number divides it."""
+        return self.width is not None and self.head_dim is None
 
     def head_counts(self, most: int) -> Sequence[int]:
         """The numbers of heads that its shapes may have, up to `most` or the next one where that is none."""
-        if self.width is None or self.head_dim is not None:
+        if not self.splits_width:
             return range(1, most + 1)
+        assert self.width is not None, "a width that heads split"
         counts = divisors(self.width)
         return counts[: bisect_left(counts, most) + 1]
+
+    def rounds_up(self, dimension: int, depth: "Depth") -> bool:
+        """Whether one head less would do at this depth, if only it divided the width."""
+        best = depth.trained or depth.constructed
+        if best is None or self.width is None or not self.splits_width or best.shape.heads == 1:
+            return False
+        fewer = best.shape.heads - 1
+        if self.width // fewer > LARGEST:
+            return False
+        reach = capacity(**vars(self.shape(depth.layers, fewer)))
+        return (reach.constructed if depth.trained is None else reach.trained) >= dimension
 
     def most(self, dimension: int, *, layers: int) -> int:
         """The largest D, up to this one, that weights exist for with so many layers."""
         heads = self.head_counts(dimension)[-1]
-        return min(dimension, capacity(**asdict(self.shape(layers, heads))).constructed)
+        return min(dimension, capacity(**vars(self.shape(layers, heads))).constructed)
 
     def smallest(self, dimension: int, *, layers: int, behind: Behind) -> "SizedShape | None":
         """The fewest heads of so many layers that reach D, and the fewest key-value heads that still do."""
 
         def reached(heads: int, kv_heads: int | None = None) -> bool:
-            found = capacity(**asdict(self.shape(layers, heads, kv_heads)))
+            found = capacity(**vars(self.shape(layers, heads, kv_heads)))
             return getattr(found, behind) >= dimension
 
         counts = self.head_counts(dimension)
@@ -155,33 +180,55 @@ class SizedShape:
     feedforward: int
     reach: Capacity
     costs: Costs
+    windowed: bool = False
 
     def __str__(self) -> str:
         shape = self.shape
         return f"{shape.layers} × {shape.heads} × {shape.kv_heads} × {shape.head_dim}"
 
-    def how_sure(self, dimension: int) -> str:
-        """What stands behind this shape for D; weights exist for every shape of a plan."""
-        proven = "proven, " * (self.reach.behind_constructed == "proven")
-        if self.reach.trained < dimension:
-            learnt = f"trained up to {self.reach.trained}{' (guessed)' * self.guessed}"
-            return f"{proven or 'constructed, '}{learnt}"
-        return f"{proven}{'guessed' if self.guessed else 'trained'}"
+    def weights(self, dimension: int) -> str:
+        """One word on the weights for D; `proven`, where fewer heads of one layer do not do."""
+        if self.reach.constructed < dimension:
+            return "none known"
+        least = dimension == self.reach.constructed and self.reach.behind_constructed == "proven"
+        return "proven" if least else "constructed"
+
+    def training(self, dimension: int) -> str:
+        """One word on the training for D; with it what was trained, where a model learnt less or had more."""
+        reached = min(dimension, self.reach.trained)
+        known = self.behind(reached) == "mapped"
+        if reached < dimension:
+            return f"up to D = {reached}{'' if known else ', guessed'}"
+        if known:
+            return "trained"
+        own = replace(self, shape=_unshared(self.shape))
+        if self.shape.kv_heads < self.shape.heads and own.behind(dimension) == "mapped":
+            return f"guessed; trained with kv = {self.shape.heads}"
+        return "guessed"
+
+    def behind(self, dimension: int) -> Evidence:
+        """What stands behind the training of this shape or of one inside it for D, which it reaches."""
+        return "guessed" if self.windowed else behind(self.shape, dimension)
 
     @property
     def trained_law(self) -> str:
         """The law that training follows: where it binds, that without positions and feed-forward."""
-        blind = capacity(**asdict(replace(self.shape, positions=False, feedforward=False)))
+        blind = capacity(**{**vars(self.shape), "positions": False, "feedforward": False})
         return blind.law if blind.constructed == self.reach.trained else "the maps"
 
     def law(self, dimension: int) -> str:
-        """The law by which this shape reaches D: that of training, unless only weights exist."""
-        return self.trained_law if self.reach.trained >= dimension else self.reach.law
+        """The law that gives the largest D of this shape: that of training, unless only weights reach D."""
+        learnt = self.reach.trained >= dimension
+        most, law = (
+            (self.reach.trained, self.trained_law) if learnt else (self.reach.constructed, self.reach.law)
+        )
+        width = f"E = {self.shape.width}"
+        return f"{most} by {width}" if law.startswith(f"{width}: ") else law
 
     @property
     def guessed(self) -> bool:
         """Whether what training reaches is a guess by extrapolation."""
-        return self.reach.behind_trained == "guessed"
+        return self.behind(self.reach.trained) == "guessed"
 
     def to_json(self) -> dict[str, Any]:
         """Flat, with the numbers of the shape first."""
@@ -236,8 +283,10 @@ def plan(
     )
 
 
-def in_a_sentence(dimension: int, depths: Sequence[Depth]) -> str:
+def in_a_sentence(dimension: int, depths: Sequence[Depth], *, family: Family | None = None) -> str:
     """How many heads D takes at each depth; depths that save no head are left out.
+
+    With a `family` whose heads split a width it is said where that costs heads.
 
     >>> in_a_sentence(4, plan(4))
     'D = 4 takes 4 heads in 1 layer, 2 heads in 2 layers or 1 head in 4 layers.'
@@ -253,7 +302,10 @@ def in_a_sentence(dimension: int, depths: Sequence[Depth]) -> str:
         tried = " or ".join(str(depth.layers) for depth in depths)
         return f"No such shape with {tried} layer{'s' * (tried != '1')} is known to reach D = {dimension}."
     *others, last = said
-    return f"D = {dimension} takes {', '.join(others)}{' or ' * bool(others)}{last}."
+    why = ""
+    if family is not None and any(family.rounds_up(dimension, depth) for depth in depths):
+        why = f" (heads must divide the width, {family.width})"
+    return f"D = {dimension} takes {', '.join(others)}{' or ' * bool(others)}{last}{why}."
 
 
 def heads_by_layers(dimension: int) -> dict[str, Any]:
@@ -266,25 +318,28 @@ def heads_by_layers(dimension: int) -> dict[str, Any]:
         "dimension": dimension,
         "measured_with_layers": 1,
         **{
-            name: [_heads(depth) for depth in plan(dimension, family=Family(decoder=name == "decoder"))]
+            name: [
+                _heads(depth, dimension)
+                for depth in plan(dimension, family=Family(decoder=name == "decoder"))
+            ]
             for name in ("encoder", "decoder")
         },
     }
 
 
-def _heads(depth: Depth) -> dict[str, Any]:
+def _heads(depth: Depth, dimension: int) -> dict[str, Any]:
     trained, constructed = depth.trained, depth.constructed
     return {
         "layers": depth.layers,
         "heads": trained and trained.shape.heads,
-        "behind": trained and _unshared(trained.shape).behind_trained,
+        "behind": trained and behind(_unshared(trained.shape), dimension),
         "constructed_heads": constructed and constructed.shape.heads,
     }
 
 
-def _unshared(shape: Shape) -> Capacity:
-    """What the shape reaches where every head has keys and values of its own."""
-    return capacity(**asdict(replace(shape, kv_heads=shape.heads)))
+def _unshared(shape: Shape) -> Shape:
+    """The shape in which every head has keys and values of its own."""
+    return replace(shape, kv_heads=shape.heads)
 
 
 def divisors(number: int) -> list[int]:

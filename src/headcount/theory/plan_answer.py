@@ -5,8 +5,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from headcount.theory.model_config import ModelConfig
+from headcount.theory.mapped import behind, ends_of_maps
+from headcount.theory.model_config import COUNTS, UNKNOWN, ModelConfig
 from headcount.theory.plan import Depth, Family, SizedShape, counted, in_a_sentence
+from headcount.theory.shape import MAPPED_SHARED, capacity
+from headcount.validation import shown
 from headcount.version import __version__
 
 CONDITIONS = (
@@ -26,12 +29,14 @@ class PlanAnswer:
     - `dimension`: D; None where only a model was given.
     - `depths`: the smallest shapes that reach D.
     - `model`: the model that was asked about; None where only D was given.
+    - `taken_for_encoder`: neither the config nor the user says how the model is read.
     """
 
     dimension: int | None
     family: Family
     depths: Sequence[Depth]
     model: ModelConfig | None = None
+    taken_for_encoder: bool = False
 
     @cached_property
     def own(self) -> SizedShape | None:
@@ -48,24 +53,32 @@ class PlanAnswer:
         """The answer in a sentence, or in two."""
         if self.own is None:
             assert self.dimension is not None, "one of both is given"
-            return in_a_sentence(self.dimension, self.depths)
-        reach = self.own.reach
-        learnt = (
-            f"trained models of such a shape would reach D = {reach.trained} (a guess by extrapolation)"
-            if self.own.guessed
-            else f"the best trained models of such a shape reached D = {reach.trained}"
-        )
-        exist = f"weights exist for D up to {reach.constructed}"
+            return in_a_sentence(self.dimension, self.depths, family=self.family)
+        constructed, learnt = self.own.reach.constructed, self._learnt(self.own)
+        exist = f"weights exist for D up to {constructed}{' with full attention' * self.family.windowed}"
         if self.dimension is None:
-            return f"{learnt[0].upper()}{learnt[1:]}; {exist}."
+            return f"{exist[0].upper()}{exist[1:]}. {learnt}"
         asked = f"D = {self.dimension}"
-        if self.dimension <= reach.trained:
-            found = f"{asked} is within reach: {learnt}, and {exist}."
-        elif self.dimension <= reach.constructed:
-            found = f"{asked} is within reach by construction only: {exist}, but {learnt}."
+        if self.dimension > constructed:
+            found = f"{asked} is beyond what is built here for this shape: {exist}. {learnt}"
+        elif self.dimension <= self.own.reach.trained and self.own.behind(self.dimension) == "mapped":
+            found = f"{asked} is within reach: such a shape or a smaller one learnt it, and {exist}."
         else:
-            found = f"{asked} is beyond what is built here for this shape: {exist}, and {learnt}."
+            found = f"{asked} is within reach by construction only: {exist}. {learnt}"
         return f"{found} {in_a_sentence(self.dimension, self.depths)}"
+
+    def _learnt(self, own: SizedShape) -> str:
+        """What trained models of such a shape reached, and no more than that."""
+        if behind(own.shape, own.reach.trained) == "mapped":
+            reached = f"best trained models of such a shape reached D = {own.reach.trained}"
+            if not self.family.windowed:
+                return f"The {reached}."
+            return f"With full attention the {reached}; none was trained with such windows."
+        layers, most = ends_of_maps(own.shape)
+        return (
+            f"No such shape was trained; the maps end at {counted(layers, 'layer')} and D = {most}. "
+            f"The same law would give {own.reach.trained}."
+        )
 
     @property
     def notes(self) -> list[str]:
@@ -80,14 +93,34 @@ class PlanAnswer:
         network = "4·E" if family.feedforward is None else family.feedforward
         about = f"{reader[0].upper()}{reader[1:]}; width E = {width}, feed-forward networks of {network}."
         conditions = [] if self.model is None else [CONDITIONS]
-        model = [*self._parts(), *self._window()]
-        return [about, *model, *conditions, *self._numbers(), *self._width(), *self._with_positions()]
+        model = [*self._parts(), *self._window(), *self._relative()]
+        return [
+            about,
+            *model,
+            *conditions,
+            *self._numbers(),
+            *self._shared(),
+            *self._width(),
+            *self._with_positions(),
+        ]
 
     def _parts(self) -> list[str]:
-        """That a model has a decoder that nothing is said about."""
-        if self.model is None or not self.model.encoder_alone:
+        """What of the model the numbers leave out, or take for granted."""
+        if self.model is None:
             return []
-        return ["This model is an encoder and a decoder: shape and numbers are those of the encoder alone."]
+        notes = []
+        if self.model.encoder_alone:
+            notes.append(
+                "This model is an encoder and a decoder: shape and numbers are those of the encoder alone."
+            )
+        if self.taken_for_encoder:
+            notes.append("This model is taken for an encoder; --decoder if it is not.")
+        if self.model.latent is not None:
+            notes.append(
+                f"Its keys and values pass through {counted(self.model.latent, 'number')} per token; D "
+                "and the costs here ignore that."
+            )
+        return notes
 
     def _window(self) -> list[str]:
         """That tokens do not see all others, in all layers or in some."""
@@ -95,17 +128,42 @@ class PlanAnswer:
         if model is None or not model.window:
             return []
         if model.window_layers == model.layers and self.family.decoder:
-            return [f"Tokens see {model.window:,} tokens at most; D is what lies within that window."]
-        which = "all" if model.window_layers == model.layers else f"{model.window_layers} of"
+            return [
+                f"Tokens see {counted(model.window, 'token')} at most; D is what lies within that window."
+            ]
+        which = f"{model.window_layers} of its {counted(model.layers, 'layer')}"
+        if model.window_layers == model.layers:
+            which = f"each of its {model.layers} layers" if model.layers > 1 else "its only layer"
         return [
-            f"In {which} its {counted(model.layers, 'layer')} tokens see a window of {model.window:,} "
-            "tokens or less, not all; the numbers are for full attention in every layer."
+            f"In {which} tokens see a window of {counted(model.window, 'token')} or less, not all; the "
+            "numbers are for full attention in every layer."
         ]
+
+    def _relative(self) -> list[str]:
+        """That the weights take absolute positions, or none, in an encoder that has others."""
+        if self.model is None or self.own is None or not self.model.relative or self.family.decoder:
+            return []
+        note = "The weights take absolute positions or none; this model has relative or rotary ones"
+        blind = capacity(**{**vars(self.own.shape), "positions": False, "feedforward": False}).constructed
+        if blind == self.own.reach.constructed:
+            return [f"{note}."]
+        return [f"{note}. Without positions they exist for D up to {blind}."]
 
     def _numbers(self) -> list[str]:
         """That fewer key-value numbers may do, where their count decides."""
         binds = self.own is not None and "kv·n" in self.own.reach.law
         return [ANY_FUNCTIONS] if binds or any(each.shape.kv_heads > 1 for each in self.shapes) else []
+
+    def _shared(self) -> list[str]:
+        """That fewer key-value heads than heads are a guess, where heads of their own are not."""
+        if self.dimension is None:
+            return []
+        if not any("kv" in each.training(self.dimension) for each in self.shapes):
+            return []
+        return [
+            "kv is the fewest key-value heads by the law; fewer of them than heads were trained only up to "
+            f"D = {MAPPED_SHARED}."
+        ]
 
     def _width(self) -> list[str]:
         """That the width binds, where it leaves depths without a shape."""
@@ -148,29 +206,29 @@ class PlanAnswer:
                 "parameters": self.model.parameters,
                 "parameters_of_layers": self.own.costs.parameters,
             }
-        content["shapes"] = [shape.to_json() for shape in self.shapes]
+        content["shapes"] = [self._shape_to_json(shape) for shape in self.shapes]
         content["notes"] = self.notes
         content["version"] = __version__
         return content
+
+    def _shape_to_json(self, shape: SizedShape) -> dict[str, Any]:
+        assert self.dimension is not None, "shapes are for a D"
+        how_sure = {"weights": shape.weights(self.dimension), "training": shape.training(self.dimension)}
+        return {**shape.to_json(), **how_sure}
 
     def about_model(self) -> list[tuple[str, str]]:
         """The shape of the model, what it reaches and what it costs."""
         model, own = self.model, self.own
         if model is None or own is None:
             return []
-        whole = (
-            f"{model.parameters:,} ({model.counted_as} of transformers)"
-            if model.parameters is not None
-            else f"{own.costs.parameters:,} in attention and feed-forward; a {model.kind} model is not known"
-        )
         return [
-            ("shape", f"{_sizes(own)} ({model.kind})"),
+            ("shape", _sizes(own) + (f" ({model.kind})" if model.kind != UNKNOWN else "")),
             ("constructed", f"D = {own.reach.constructed} by {own.reach.law}"),
             (
                 "trained (guessed)" if own.guessed else "trained",
                 f"D = {own.reach.trained} by {own.trained_law}",
             ),
-            ("parameters", whole),
+            ("parameters", _parameters(model, own)),
             (
                 "multiply-adds per token",
                 f"{own.costs.multiply_adds:,} in its layers, "
@@ -180,9 +238,20 @@ class PlanAnswer:
         ]
 
 
+def _parameters(model: ModelConfig, own: SizedShape) -> str:
+    if model.parameters is not None:
+        return f"{model.parameters:,} ({model.counted_as} of transformers)"
+    layers = f"{own.costs.parameters:,} in attention and feed-forward"
+    if model.kind == UNKNOWN:
+        return f"{layers}; others are not counted without a model_type"
+    if model.kind in COUNTS:
+        return f"{layers}; for others the config leaves out a number"
+    return f"{layers}; parameters of model_type {shown(model.kind)} are not counted"
+
+
 def _sizes(sized: SizedShape) -> str:
     shape = sized.shape
     return (
         f"{counted(shape.layers, 'layer')} × {counted(shape.heads, 'head')} × "
-        f"{counted(shape.kv_heads, 'key-value head')} × {shape.head_dim} numbers"
+        f"{counted(shape.kv_heads, 'key-value head')} × {counted(shape.head_dim, 'number')}"
     )

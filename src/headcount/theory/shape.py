@@ -136,6 +136,9 @@ class Shape:
         """After how many layers every token has heard of every other; None: not in so many layers."""
         if not self.sparse or self.length is None:
             return 1
+        if self.window is not None and self.stride is None:
+            found = relays_of_window(self.length, window=self.window, global_tokens=self.global_tokens)
+            return found if found <= self.layers else None
         from headcount.theory.sight import relays  # loads NumPy and JAX, which the other laws do without
 
         return relays(
@@ -333,8 +336,7 @@ def _fill(wanted: int, room: list[int]) -> list[int]:
 
 def _blind(shape: Shape) -> tuple[int, str]:
     """The largest D without positions and feed-forward, and the law that binds."""
-    most = (2 * shape.layers - 1) * shape.heads
-    reached = bisect_left(range(1, most + 1), True, key=lambda dimension: schedule(shape, dimension) is None)
+    reached = found_by_reading(shape) + _handed_over(shape)
     law, enough = _law_of_heads(shape)
     held = _held(shape, reached, lambda dimension: numbers_of_stream(shape, dimension))
     if held < reached:
@@ -342,6 +344,44 @@ def _blind(shape: Shape) -> tuple[int, str]:
     if reached == enough:
         return reached, f"{law} = {enough}"
     return reached, f"kv·n = {shape.numbers} numbers a layer, for any f_i and F_0"
+
+
+def relays_of_window(length: int, *, window: int, global_tokens: int = 0) -> int:
+    """After how many layers every token has heard of every other, with a window alone: ⌈(T - 1) / w⌉.
+
+    A layer passes on what is heard by w places. Through a global token, which sees all and all see, two
+    layers are enough; one is where the others lie within a window.
+
+    >>> relays_of_window(9, window=3), relays_of_window(9, window=3, global_tokens=1)
+    (3, 2)
+    """
+    if global_tokens:
+        return 1 if length - 1 - global_tokens <= window else 2
+    return max(1, -(-(length - 1) // window))
+
+
+def found_by_reading(shape: Shape) -> int:
+    """How many coordinates the reader finds itself."""
+    layers = 1 if shape.reading == "last" else shape.layers
+    return layers * min(shape.heads, shape.numbers)
+
+
+def _handed_over(shape: Shape) -> int:
+    """How many coordinates `schedule` can have gathered and handed over besides those that are read.
+
+    With g = min(r, s), where r are read and s numbers are left in a layer, the layers before the last gather
+    (L - 1)·g. A coordinate takes two of the s in layers 2 to L, except the g that the first layer gathers:
+    2u - g <= (L - 1)·s. A reader that reads in the last layer alone gets u <= s there. None waits in vain:
+    the last layers together hand over at least what the first ones gathered.
+    """
+    if not shape.gathers or shape.layers == 1:
+        return 0
+    before, reads = shape.layers - 1, min(shape.heads, shape.numbers)
+    spare = shape.numbers - reads
+    if shape.reading == "last":
+        return min(before * reads, spare)
+    gathered = min(reads, spare)
+    return min(before * gathered, (before * spare + gathered) // 2)
 
 
 def numbers_of_stream(shape: Shape, dimension: int) -> int:
@@ -354,17 +394,16 @@ def numbers_of_stream(shape: Shape, dimension: int) -> int:
     >>> numbers_of_stream(Shape(2, 1, 1, 2), 3)
     6
     """
-    works = schedule(shape, dimension)
-    assert works is not None, "a D within the capacity"
     if shape.reading == "last token":
         return 2 * dimension + 1
-    gathered = sum(work.gathered for work in works)
-    return dimension + gathered + bool(gathered) + any(work.read for work in works[:-1])
+    gathered = max(0, dimension - found_by_reading(shape))
+    before_the_last = shape.reading == "every" and dimension > min(shape.heads, shape.numbers)
+    return dimension + gathered + bool(gathered) + before_the_last
 
 
 def _held(shape: Shape, reached: int, needed: Callable[[int], int]) -> int:
     """The largest D, of those up to `reached`, whose numbers fit into the stream."""
-    if shape.width is None:
+    if shape.width is None or needed(reached) <= shape.width:
         return reached
     return bisect_left(range(1, reached + 1), shape.width + 1, key=needed)
 
