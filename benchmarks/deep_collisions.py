@@ -33,9 +33,9 @@ from headcount.running.executor import run
 from headcount.tasks.library import max_sum
 from headcount.tasks.registry import register_task
 from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.capacity import capacity
 from headcount.theory.collisions.collide import Collision, collide
 from headcount.theory.evaluate import outputs, targets
-from headcount.theory.shape import capacity
 from headcount.trials.grid import Grid
 from headcount.trials.task_choice import TaskChoice
 from headcount.trials.training import Training

@@ -27,8 +27,9 @@ from headcount.results.files import write_whole
 from headcount.tasks.library import max_sum
 from headcount.tasks.library import product as product_of
 from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.capacity import capacity
 from headcount.theory.constructions.specialise import specialise
-from headcount.theory.shape import Mask, Reading, capacity
+from headcount.theory.shape import Mask, Reading
 
 LENGTHS = (4, 16, 64)
 EPSILON = 9e-3

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from headcount.tasks.retrieval import RetrievalTask
     from headcount.theory.assumptions.checks import check_assumptions
     from headcount.theory.bounds import bounds
+    from headcount.theory.capacity import capacity
     from headcount.theory.collisions.collide import collide
     from headcount.theory.constructions.memorise import memorise
     from headcount.theory.constructions.specialise import specialise
     from headcount.theory.density.approximate import approximate_target
-    from headcount.theory.shape import capacity
     from headcount.trained.inspecting import inspect
     from headcount.trained.inspection import Inspection
     from headcount.trained.layout import Layout, register_attention
@@ -57,7 +57,7 @@ _HOMES = {
     "register_task": "tasks.registry",
     "check_assumptions": "theory.assumptions.checks",
     "bounds": "theory.bounds",
-    "capacity": "theory.shape",
+    "capacity": "theory.capacity",
     "specialise": "theory.constructions.specialise",
     "memorise": "theory.constructions.memorise",
     "collide": "theory.collisions.collide",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from headcount.theory.capacity import capacity
 from headcount.theory.plan import Family, plan
 from headcount.theory.plan_answer import CONDITIONS
-from headcount.theory.shape import capacity
 
 BERT = {
     **{"model_type": "bert", "num_hidden_layers": 12, "num_attention_heads": 12, "hidden_size": 768},

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from headcount.report.plan_chart import MAX_LINES, MAX_POINTS, frontier, frontier_chart
+from headcount.theory.capacity import capacity
 from headcount.theory.model_config import model_config
 from headcount.theory.plan import Family, plan
 from headcount.theory.plan_answer import PlanAnswer
-from headcount.theory.shape import capacity
 
 CONFIG = {"model_type": "llama", "num_hidden_layers": 16, "num_attention_heads": 32, "hidden_size": 2048}
 LLAMA = model_config({**CONFIG, "num_key_value_heads": 8, "intermediate_size": 8192})

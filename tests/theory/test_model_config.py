@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from headcount.errors import InvalidInput
+from headcount.theory.capacity import capacity
 from headcount.theory.model_config import model_config, read_model_config
-from headcount.theory.shape import capacity
 
 KNOWN = json.loads(Path(__file__).with_name("model_configs.json").read_text("utf-8"))
 BERT = {

@@ -12,6 +12,7 @@ from interpreted import steps
 from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
 from headcount.models.transformer import Transformer
+from headcount.theory.capacity import capacity
 from headcount.theory.mapped import behind
 from headcount.theory.plan import (
     LAYERS,
@@ -23,7 +24,7 @@ from headcount.theory.plan import (
     in_a_sentence,
     plan,
 )
-from headcount.theory.shape import Shape, capacity
+from headcount.theory.shape import Shape
 
 sizes = st.integers(1, 12)
 families = st.builds(

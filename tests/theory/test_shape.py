@@ -13,14 +13,9 @@ from headcount.errors import InvalidInput
 from headcount.models.architecture import Architecture
 from headcount.models.positions import visible
 from headcount.theory.bounds import bounds
-from headcount.theory.shape import (
-    Shape,
-    capacity,
-    numbers_of_stream,
-    relays_of_window,
-    schedule,
-    sums_in_two_layers,
-)
+from headcount.theory.capacity import capacity, sums_in_two_layers
+from headcount.theory.schedule import numbers_of_stream, schedule
+from headcount.theory.shape import Shape, relays_of_window
 from headcount.theory.sight import relays
 
 quickly = settings(max_examples=80)

@@ -211,7 +211,7 @@ def _reached(shape: "Architecture") -> dict[str, int]:
     """The D that weights of a shape with several layers exist for; with one layer it is the heads."""
     if shape.layers == 1:
         return {}
-    from headcount.theory.shape import capacity
+    from headcount.theory.capacity import capacity
 
     found = capacity(
         layers=shape.layers,

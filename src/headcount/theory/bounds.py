@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from headcount.theory.capacity import Capacity, capacity
 from headcount.theory.shape import LARGEST as LARGEST_SHAPE
-from headcount.theory.shape import Capacity, Reading, capacity
+from headcount.theory.shape import Reading
 from headcount.theory.theorem import (
     CONSTANT,
     Conjecture,

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
-from headcount.theory.shape import MAPPED_DIMENSION, MAPPED_HEADS, Evidence, Shape, capacity
+from headcount.theory.capacity import MAPPED_DIMENSION, MAPPED_HEADS, Evidence, capacity
+from headcount.theory.shape import Shape
 
 
 def behind(shape: Shape, dimension: int) -> Evidence:

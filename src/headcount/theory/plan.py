@@ -15,8 +15,9 @@ from dataclasses import asdict, dataclass, replace
 from math import isqrt
 from typing import Any, Literal
 
+from headcount.theory.capacity import Capacity, Evidence, capacity
 from headcount.theory.mapped import behind
-from headcount.theory.shape import LARGEST, Capacity, Evidence, Shape, capacity
+from headcount.theory.shape import LARGEST, Shape
 from headcount.validation import check_integer
 
 Behind = Literal["constructed", "trained"]

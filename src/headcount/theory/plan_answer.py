@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from headcount.theory.capacity import MAPPED_SHARED, capacity
 from headcount.theory.mapped import behind, ends_of_maps
 from headcount.theory.model_config import COUNTS, UNKNOWN, ModelConfig
 from headcount.theory.plan import Depth, Family, SizedShape, counted, in_a_sentence
-from headcount.theory.shape import MAPPED_SHARED, capacity
 from headcount.validation import shown
 from headcount.version import __version__
 

@@ -124,7 +124,7 @@ class Conjecture:
     """The paper's conjecture: L*h >= D is needed for several layers. Its constants are unknown.
 
     Explicit weights, with entries above 1, reach D = (2L - 1)*h where the reader reads in every layer
-    (theory/shape.py): there L*h >= D is not what decides which D weights exist for.
+    (theory/capacity.py): there L*h >= D is not what decides which D weights exist for.
 
     - `heads_needed`: the fewest heads a layer with L*h >= D.
     - `form`: what is conjectured to hold below that; it has no number to offer.

@@ -18,7 +18,7 @@ from headcount.reproduce.maps.cell import Cell, maxima, one_layer
 from headcount.reproduce.maps.judging import judged, place, word
 from headcount.reproduce.page import columns, write_reproduction, written
 from headcount.reproduce.recipe import FULL, QUICK
-from headcount.theory.shape import capacity
+from headcount.theory.capacity import capacity
 
 RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 SOME = FULL.with_seeds(2)

@@ -8,11 +8,12 @@ from theory.constructions.construction_cases import distance, own, sequences
 
 from headcount.errors import InvalidInput
 from headcount.tasks.library import bowls, extremes, max_sum, product
+from headcount.theory.capacity import capacity
 from headcount.theory.constructions.composed import readout_of
 from headcount.theory.constructions.coordinates import Outer, coordinates_of
 from headcount.theory.constructions.span import deal, rank_of
 from headcount.theory.constructions.specialise import specialise
-from headcount.theory.shape import Shape, capacity
+from headcount.theory.shape import Shape
 
 pytestmark = pytest.mark.usefixtures("one_answer")
 EPSILON = 9e-3

@@ -25,7 +25,8 @@ from headcount.reproduce.maps.cell import (
 from headcount.reproduce.maps.item import map_item
 from headcount.reproduce.maps.judging import Law
 from headcount.reproduce.recipe import Recipe
-from headcount.theory.shape import Reading, capacity
+from headcount.theory.capacity import capacity
+from headcount.theory.shape import Reading
 from headcount.trials.task_choice import TaskChoice
 
 SHAPES = ((2, 1), (2, 2), (2, 3), (2, 4), (3, 1), (3, 2), (3, 3), (4, 1), (4, 2))

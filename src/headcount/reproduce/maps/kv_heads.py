@@ -2,7 +2,7 @@
 
 The rivals for one layer: h alone, if only query heads count; kv·n numbers, D of them needed; and kv·n
 numbers shared by the span of the f_i, of which the dimension r may be below D. For two layers, the schedule
-of `theory/shape.py`, and what sums allow: a sum of what was gathered travels in one number.
+of `theory/schedule.py`, and what sums allow: a sum of what was gathered travels in one number.
 """
 
 from dataclasses import replace
@@ -13,8 +13,9 @@ from headcount.reproduce.maps.depth import READING
 from headcount.reproduce.maps.item import map_item
 from headcount.reproduce.maps.judging import Law
 from headcount.reproduce.recipe import Recipe
+from headcount.theory.capacity import capacity, sums_in_two_layers
 from headcount.theory.plan import divisors
-from headcount.theory.shape import Reading, capacity, sums_in_two_layers
+from headcount.theory.shape import Reading
 from headcount.trials.task_choice import TaskChoice
 
 DIMENSIONS = (2, 3, 4, 6, 8)

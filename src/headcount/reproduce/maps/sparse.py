@@ -14,7 +14,7 @@ from headcount.reproduce.maps.depth import CONJECTURE, GATHERING, READING, rival
 from headcount.reproduce.maps.item import map_item
 from headcount.reproduce.maps.judging import Law
 from headcount.reproduce.recipe import Recipe
-from headcount.theory.shape import capacity
+from headcount.theory.capacity import capacity
 
 LENGTH = 9
 WINDOWS = (1, 2, 4, 8)  # in a sequence of 9, 8 is everything

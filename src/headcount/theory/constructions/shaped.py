@@ -13,6 +13,7 @@ from headcount.models.architecture import Architecture
 from headcount.models.network import Network
 from headcount.models.transformer import TokenLayer, Transformer
 from headcount.tasks.retrieval import RetrievalTask
+from headcount.theory.capacity import capacity
 from headcount.theory.constructions.bound import ROUNDING, certified, with_room_for_rounding
 from headcount.theory.constructions.composed import Readout, readout_of
 from headcount.theory.constructions.construction import (
@@ -37,16 +38,8 @@ from headcount.theory.constructions.stacked import (
     by_span,
     one_at_a_time,
 )
-from headcount.theory.shape import (
-    Mask,
-    Reading,
-    Shape,
-    by_place_reaches,
-    capacity,
-    groups_of,
-    one_at_a_time_reaches,
-    schedule,
-)
+from headcount.theory.schedule import by_place_reaches, groups_of, one_at_a_time_reaches, schedule
+from headcount.theory.shape import Mask, Reading, Shape
 from headcount.validation import check_integer
 
 MAX_LAYERS = 100

@@ -20,7 +20,8 @@ import numpy as np
 from jaxtyping import Float
 
 from headcount.models.transformer import Attention
-from headcount.theory.shape import LayerWork, Shape
+from headcount.theory.schedule import LayerWork
+from headcount.theory.shape import Shape
 
 Vector = Float[np.ndarray, " width"]
 
