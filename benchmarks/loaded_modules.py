@@ -74,7 +74,7 @@ class Command:
 
 REAL = ("headcount.reproduce.real", "headcount.data.cifar10", "headcount.data.msmarco")
 COMMANDS = {
-    "demo": Command(("demo",), 77, SMALL_MEMBERS, without=("headcount.reproduce", *REAL)),
+    "demo": Command(("demo",), 80, SMALL_MEMBERS, without=("headcount.reproduce", *REAL)),
     "sweep": Command(("sweep", "spec.toml"), 54, without=("headcount.reproduce", *REAL)),
     "reproduce table2": Command(("reproduce", "table2", "--quick"), 60, SMALL_RECIPE, without=REAL),
 }
