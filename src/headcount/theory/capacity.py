@@ -18,7 +18,7 @@ MAPPED_HEADS: dict[tuple[Reading, Mask], tuple[int, ...]] = {
 # The heads of two layers that see positions, with a network or (decoders) without; and with a network alone.
 MAPPED_SIGHTED: dict[Reading, tuple[int, ...]] = {"last": (1, 3), "every": (1, 3), "last token": (1, 2)}
 MAPPED_BY_CONTENT: dict[Reading, tuple[int, ...]] = {"last": (1,), "every": (1,), "last token": ()}
-MAPPED_SHARED, MAPPED_SHARED_HEADS = 6, (12, 2)  # D and heads with fewer key-value heads than heads
+MAPPED_SHARED, MAPPED_SHARED_HEADS = 6, (12, 3)  # D and heads with fewer key-value heads than heads
 # Windows, strides and global tokens: the heads of one, two and three layers, and the longest sequence.
 MAPPED_SPARSE_HEADS, MAPPED_SPARSE_LENGTH = (0, 1, 2), 9
 
