@@ -241,4 +241,5 @@ def test_a_combination_of_means_is_covered():
     found = [combined([log_mean(part) for part in parts], weights).interval for parts in drawn]
     assert covered(found, np.dot(weights, np.log([1.0, 2.0, 4.0]))) >= MIN_COVERED
     assert combined([log_mean(np.ones(1))], [1.0]).interval == (-np.inf, np.inf)
+    assert combined([log_mean(np.ones(1)), log_mean(np.full(9, 2.0))], [0.0, 1.0]).interval[0] == np.log(2)
     assert combined([log_mean(np.full(9, 2.0))], [1.0]).interval == (np.log(2), np.log(2))

@@ -160,7 +160,11 @@ def log_mean(values: Group) -> Estimated:
 
 
 def combined(parts: Sequence[Estimated], weights: Sequence[float]) -> Estimated:
-    """Σ w_i · part_i of independent estimates (Satterthwaite), of which seeds may be stuck in some."""
+    """Σ w_i · part_i of independent estimates (Satterthwaite), of which seeds may be stuck in some.
+
+    A part of no weight does not count, whatever is known of it.
+    """
+    parts, weights = [part for part, w in zip(parts, weights, strict=True) if w], [w for w in weights if w]
     count = sum(part.stuck for part in parts)
     if count:
         rest = [replace(part, stuck=0, over_all=None) for part in parts]
