@@ -214,7 +214,7 @@ def _read(
         x = [inputs[sequence, row, tokens] for row in range(shapes.count)]
         features = [_feature(weights, place, x, feature, tokens) for feature in range(shapes.features)]
         for head in range(shapes.heads):
-            scores = sum(directions[head, place] * values for place, values in enumerate(features))
+            scores = sum(directions[head, feature] * values for feature, values in enumerate(features))
             if seen is not None:
                 scores = jnp.where(seen[sequence, tokens] > 0, scores, HIDDEN)
             exponents = jnp.exp(scores - jnp.max(scores))
@@ -222,8 +222,8 @@ def _read(
                 exponents *= seen[sequence, tokens]
             shares = exponents / jnp.sum(exponents)
             attention[sequence, head, tokens] = shares
-            for place_, values in enumerate(features):
-                read[sequence, head, place_] = jnp.sum(shares * values)
+            for feature, values in enumerate(features):
+                read[sequence, head, feature] = jnp.sum(shares * values)
 
     _for_each(shapes.each, of_sequence, None)
 

@@ -166,6 +166,6 @@ def _finished(whole: nn.Module, block: AttentionBlock, batch: Batch) -> dict[str
 
 
 def _is_plain(output: Any) -> bool:
-    """A tensor, or a tuple of tensors and None: what holds more may be told things by who gets it."""
+    """A tensor, or a tuple of tensors and None. What holds more may be changed by whoever gets it."""
     parts = output if isinstance(output, tuple) else (output,)
     return all(each is None or isinstance(each, Tensor) for each in parts)
